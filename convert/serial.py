@@ -1,0 +1,85 @@
+"""Frozen dataclasses to JSON and back without loss.
+
+The records travel between environments that share nothing but the standard library, so this cannot lean on a
+validation library: the worker of a toolchain has only its own SDK.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+_NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def to_plain(value: Any) -> Any:
+    """Turn a record (dataclass, tuple, mapping or scalar) into what ``json`` can write.
+
+    NaN and infinity become strings, since strict JSON has no word for them.
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    return value
+
+
+def from_plain[T](kind: type[T], data: Any) -> T:
+    """Build a record of type ``kind`` from what :func:`to_plain` gave; raises ``TypeError`` on a misfit."""
+    return typing.cast(T, _build(kind, data))
+
+
+def _build(kind: Any, data: Any) -> Any:
+    origin = typing.get_origin(kind)
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        hints = typing.get_type_hints(kind)
+        unknown = set(data) - set(hints)
+        if unknown:
+            raise TypeError(f"{kind.__name__} has no field {sorted(unknown)}")
+        return kind(**{name: _build(hints[name], data[name]) for name in data})
+    if origin in (types.UnionType, typing.Union):
+        return _build_union(typing.get_args(kind), data)
+    if origin is tuple:
+        return tuple(_build(typing.get_args(kind)[0], item) for item in data)
+    if origin in (dict, Mapping):
+        return {key: _build(typing.get_args(kind)[1], item) for key, item in data.items()}
+    if kind is float:
+        return _NON_FINITE[data] if isinstance(data, str) else float(data)
+    if kind is Any or isinstance(data, kind):
+        return data
+    raise TypeError(f"expected {kind}, got {data!r}")
+
+
+def _build_union(choices: tuple[Any, ...], data: Any) -> Any:
+    if data is None and type(None) in choices:
+        return None
+    for choice in choices:
+        try:
+            if choice is not type(None):
+                return _build(choice, data)
+        except (TypeError, KeyError, ValueError):
+            continue
+    raise TypeError(f"{data!r} is none of {choices}")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write ``value`` whole or not at all: a temporary file beside ``path``, then a rename."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(json.dumps(to_plain(value), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def read_json[T](kind: type[T], path: Path) -> T:
+    """Read one record of type ``kind`` from ``path``."""
+    return from_plain(kind, json.loads(path.read_text(encoding="utf-8")))
