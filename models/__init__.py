@@ -1,0 +1,1 @@
+"""Loading every form of a model, and small reference models."""

@@ -1,0 +1,155 @@
+"""What every target is: metadata, a build, and a session that speaks the source's own language.
+
+To add a target, write one file beside this one with a subclass of :class:`Target`, and add one line to ``TARGETS`` in
+``targets/__init__.py``. Toolkits are imported inside the methods only: the command line reads the metadata without
+any of them, and a worker imports just the one that it needs.
+"""
+
+from __future__ import annotations
+
+import platform
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from convert.errors import StageError
+from convert.records import Artifact, Golden
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Arrays = Mapping[str, "np.ndarray[Any, Any]"]
+
+
+def host_platform() -> str:
+    """This machine as ``os/arch``, in the words that containers use: ``linux/amd64``, ``linux/arm64``."""
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    return f"{platform.system().lower()}/{machine}"
+
+
+@dataclass(frozen=True)
+class Route:
+    """One way to build an artifact.
+
+    Attributes:
+        name: as it stands in the report.
+        toolchain: environment whose Python runs the build.
+        needs: ``onnx`` (an exported graph), ``source`` (the live module) or ``base`` (the artifact of the precision
+            that this one is derived from).
+        borrows: a second toolchain whose packages come after the first one's on the path.
+    """
+
+    name: str
+    toolchain: str
+    needs: str = "onnx"
+    borrows: str | None = None
+
+
+@dataclass(frozen=True)
+class BuildRequest:
+    """What a build gets.
+
+    Attributes:
+        folder: where the files go; exists and is empty.
+        scratch: a folder for whatever the toolkit leaves behind.
+        onnx: the exported graph, for routes that need it.
+        base: folder of the artifact that this precision is derived from, and its record.
+        source: makes the live module and example inputs (dynamic dimensions at ``dims``); for ``source`` routes.
+        golden_folder: the cases of ``golden`` lie here, for a build that must probe what it made.
+    """
+
+    target: str
+    precision: str
+    route: str
+    golden: Golden
+    golden_folder: Path
+    folder: Path
+    scratch: Path
+    onnx: Path | None = None
+    base: Artifact | None = None
+    base_folder: Path | None = None
+    source: Callable[[], Any] | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+class Session(ABC):
+    """A loaded artifact. Feeds and results carry the source's names, layout and dtypes."""
+
+    notes: tuple[str, ...] = ()
+
+    @abstractmethod
+    def run(self, feeds: Arrays) -> dict[str, Any]:
+        """Run once. ``feeds`` maps each input name to an array; returns each output name with its array."""
+
+    def close(self) -> None:  # noqa: B027  (most sessions hold nothing that must be given back)
+        """Give back what the session holds."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far an artifact of a target may be from the truth, with the reason.
+
+    Attributes:
+        floors: multiple of the source's own noise floor.
+        reason: why this multiple.
+    """
+
+    floors: float
+    reason: str
+
+
+class Target(ABC):
+    """One runtime. Class attributes are read without any toolkit; ``build`` and ``open`` run in a worker."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    precisions: ClassVar[tuple[str, ...]]
+    max_opset: ClassVar[int]
+    runtime_toolchain: ClassVar[str]
+    distributions: ClassVar[tuple[str, ...]]
+    tolerance: ClassVar[Tolerance]
+
+    @abstractmethod
+    def routes(self, precision: str) -> tuple[Route, ...]:
+        """The ways to build ``precision``, best first."""
+
+    def base_precision(self, precision: str) -> str | None:
+        """The precision whose passed artifact this one is made from, or None."""
+        del precision
+        return None
+
+    def missing(self) -> str:
+        """What this host lacks besides the toolchain (a compiler, a device); empty when nothing is missing."""
+        return ""
+
+    def build(self, request: BuildRequest) -> Artifact:
+        """Build, then verify what no back end may get wrong: files are there and the interface is whole.
+
+        Raises:
+            StageError: the toolkit gave no file, an empty one, or lost an input or output.
+        """
+        artifact = self._build(request)
+        for name in artifact.files:
+            path = request.folder / name
+            if not path.is_file() or path.stat().st_size == 0:
+                raise StageError(f"{request.route} said it was done but left no {name}")
+        _require_whole_interface(artifact, request.golden)
+        return artifact
+
+    @abstractmethod
+    def _build(self, request: BuildRequest) -> Artifact:
+        """Write the artifact into ``request.folder``."""
+
+    @abstractmethod
+    def open(self, artifact: Artifact, folder: Path, threads: int) -> Session:
+        """Load ``artifact`` from ``folder``, as its users would, with ``threads`` intra-operator threads."""
+
+
+def _require_whole_interface(artifact: Artifact, golden: Golden) -> None:
+    for role, wanted in (("input", golden.inputs), ("output", golden.outputs)):
+        have = {entry.source for entry in artifact.io if entry.role == role}
+        lost = [spec.name for spec in wanted if spec.name not in have]
+        if lost:
+            raise StageError(f"the artifact lost {role} {', '.join(lost)} of the source")

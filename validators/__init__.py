@@ -1,0 +1,1 @@
+"""Numbers, tolerances and latency: what decides whether an artifact passes."""
