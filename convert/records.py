@@ -62,8 +62,11 @@ class InputSpec:
 
 @dataclass(frozen=True)
 class OutputSpec:
-    """One output tensor of the source; ``shape`` has the dynamic dimension's name where it follows one exactly,
-    and -1 where it changes with the inputs in another way."""
+    """One output tensor of the source.
+
+    Attributes:
+        shape: a dynamic dimension's name where a size follows one exactly, -1 where it changes in another way.
+    """
 
     name: str
     dtype: str
@@ -152,6 +155,7 @@ class IoEntry:
         role: ``input`` or ``output``.
         name, dtype, shape: what the artifact calls it and takes or gives (-1 for a dynamic size).
         layout: ``same`` as the source, or the axes of the source in the artifact's order, such as ``0,2,3,1``.
+        source_dtype: the source's own dtype, where it differs (int64 in, int32 in a TFLite file).
     """
 
     source: str
@@ -160,6 +164,7 @@ class IoEntry:
     dtype: str
     shape: tuple[int, ...]
     layout: str = "same"
+    source_dtype: str = ""
 
 
 @dataclass(frozen=True)
@@ -238,12 +243,11 @@ class RouteResult:
 
 @dataclass(frozen=True)
 class Artifact:
-    """What a build left behind: files (relative to ``folder``), the main one first, and how to talk to them."""
+    """What a build left behind: files (relative to its folder), the main one first, and how to talk to them."""
 
     target: str
     precision: str
     route: str
-    folder: str
     files: tuple[str, ...]
     io: tuple[IoEntry, ...]
     platform: str = "linux/amd64"

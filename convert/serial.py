@@ -7,6 +7,7 @@ validation library: the worker of a toolchain has only its own SDK.
 from __future__ import annotations
 
 import dataclasses
+import enum
 import json
 import math
 import os
@@ -54,6 +55,8 @@ def _build(kind: Any, data: Any) -> Any:
         return tuple(_build(typing.get_args(kind)[0], item) for item in data)
     if origin in (dict, Mapping):
         return {key: _build(typing.get_args(kind)[1], item) for key, item in data.items()}
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return kind(data)
     if kind is float:
         return _NON_FINITE[data] if isinstance(data, str) else float(data)
     if kind is Any or isinstance(data, kind):

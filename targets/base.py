@@ -110,6 +110,10 @@ class Target(ABC):
     runtime_toolchain: ClassVar[str]
     distributions: ClassVar[tuple[str, ...]]
     tolerance: ClassVar[Tolerance]
+    #: The hardware that artifacts run on, in words, where this host may lack it; empty for the CPU.
+    device: ClassVar[str] = ""
+    #: A toolchain that can say beforehand whether a deferred artifact is likely to build; empty for none.
+    gate_toolchain: ClassVar[str] = ""
 
     @abstractmethod
     def routes(self, precision: str) -> tuple[Route, ...]:
@@ -123,6 +127,14 @@ class Target(ABC):
     def missing(self) -> str:
         """What this host lacks besides the toolchain (a compiler, a device); empty when nothing is missing."""
         return ""
+
+    def probe(self) -> str:
+        """Why :attr:`device` cannot be used here; empty where it can. Runs in a child process."""
+        return ""
+
+    def deferred_route(self) -> Route:
+        """The route that prepares an artifact for a host with the device."""
+        raise StageError(f"{self.name} cannot be deferred to another host")
 
     def build(self, request: BuildRequest) -> Artifact:
         """Build, then verify what no back end may get wrong: files are there and the interface is whole.

@@ -1,0 +1,50 @@
+# The two commands that matter: `make demo` and `make test`. Both set up all they need and skip what is there.
+
+BIN := .venv/bin
+MADE := .venv/made
+DIGITS := models/digits
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all lint format toolchains tools clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
+
+demo: toolchains ## convert the bundled digits classifier to every target and prove each artifact
+	$(BIN)/convert $(DIGITS)/digits.pt2 --samples $(DIGITS)/samples.npz --target onnx,tflite,tvm,trt \
+		--allow-deferred --out dist/digits
+
+test: lint toolchains ## everything that is checked before a change goes in, without the slow tests
+	$(BIN)/pytest -m "not slow"
+
+test-all: lint toolchains ## the slow tests too
+	$(BIN)/pytest
+
+lint: $(MADE) ## style, types, and which part may import which
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format: $(MADE) ## put the code into shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Always asked: the cache folder may be cleared at any time, and the answer takes a fraction of a second.
+toolchains: tools $(MADE) ## the environments of the converters that cannot share one, in the user's cache folder
+	$(BIN)/convert toolchain install onnx2tf tvm trt-rtx
+
+tools:
+	@sh scripts/check-compiler.sh
+
+# A folder that was moved or copied has an environment that points to the old place.
+ifneq ($(shell cat .venv/place 2>/dev/null),$(shell pwd -P))
+.PHONY: $(MADE)
+endif
+$(MADE): pyproject.toml convert/constraints/core.txt convert/constraints/dev.txt scripts/make-venv.sh
+	sh scripts/make-venv.sh
+	@touch $@
+
+clean: ## remove what was made here; the toolchains in the cache stay (convert toolchain remove NAME)
+	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,114 @@
+"""Choose the inputs that every artifact is proven on: which shapes, which draws, which edge values.
+
+A wrong artifact is often right at the one shape it was exported with, so every dynamic dimension is tried at its
+minimum, optimum and maximum, and at sizes that no export used; and several draws are taken, since one maximum is noisy.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from convert.records import Dim, InputSpec
+from convert.specs import shape_at
+
+Array = np.ndarray[Any, Any]
+#: Edge values are multiples of what is usual for an input; float16 cannot be held to the largest of them.
+LARGE = 100.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One case to be made: its name, where its values come from (``draw`` or ``edge``), sizes and seed."""
+
+    name: str
+    origin: str
+    dims: dict[str, int]
+    seed: int
+    edge: str = ""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and standard deviation that the draws of a floating input follow."""
+
+    mean: float = 0.0
+    std: float = 1.0
+
+
+def plan_cases(inputs: Sequence[InputSpec], dims: Sequence[Dim]) -> list[Plan]:
+    """The cases to draw. Without dynamic dimensions there is one shape and the draws alone differ."""
+    opt = {dim.name: dim.opt for dim in dims}
+    plans = [Plan("opt-draw0", "draw", opt, 0), Plan("opt-draw1", "draw", opt, 1)]
+    if dims:
+        plans.append(Plan("min-draw0", "draw", {dim.name: dim.min for dim in dims}, 2))
+        plans.append(Plan("max-draw0", "draw", {dim.name: dim.max for dim in dims}, 3))
+        plans += _odd_shapes(dims, opt)
+    else:
+        plans.append(Plan("opt-draw2", "draw", opt, 4))
+    if any(spec.dtype.startswith("float") for spec in inputs):
+        plans += [Plan(f"edge-{edge}", "edge", opt, 5, edge) for edge in ("zeros", "constant", "large")]
+    if any(_is_integer(spec) for spec in inputs):
+        plans += [Plan(f"edge-{edge}", "edge", opt, 6, edge) for edge in ("lowest", "highest")]
+    return plans
+
+
+def _odd_shapes(dims: Sequence[Dim], opt: dict[str, int]) -> list[Plan]:
+    """Sizes that are neither min, opt nor max, one dimension at a time and all at once."""
+    odd = {dim.name: _odd_size(dim) for dim in dims}
+    plans = [Plan("odd-draw0", "draw", odd, 7)]
+    if len(dims) > 1:
+        plans += [Plan(f"odd-{dim.name}-draw0", "draw", opt | {dim.name: odd[dim.name]}, 8) for dim in dims]
+    return [plan for plan in plans if plan.dims != opt]
+
+
+def _odd_size(dim: Dim) -> int:
+    inside = [size for size in range(dim.min, dim.max + 1) if size not in (dim.min, dim.opt, dim.max)]
+    odd = [size for size in inside if size % 2]
+    # The odd size nearest to the optimum: cheap, and divisible by as little as possible.
+    return min(odd or inside or [dim.min], key=lambda size: (abs(size - dim.opt), size))
+
+
+def draw(plan: Plan, inputs: Sequence[InputSpec], spreads: dict[str, Spread]) -> dict[str, Array]:
+    """Make the feeds of ``plan``; the same plan gives the same values on every machine."""
+    feeds = {}
+    for spec in inputs:
+        rng = np.random.default_rng([plan.seed, zlib.crc32(spec.name.encode())])
+        shape = shape_at(spec, plan.dims)
+        feeds[spec.name] = _values(rng, plan.edge, spec, shape, spreads.get(spec.name, Spread()))
+    return feeds
+
+
+def _values(rng: np.random.Generator, edge: str, spec: InputSpec, shape: tuple[int, ...], spread: Spread) -> Array:
+    if spec.dtype == "bool":
+        values = rng.random(shape) < 0.75
+        # A mask that hides everything is not what a mask is for; it would only compare NaN with NaN.
+        if shape:
+            values[..., :1] = True
+        return np.asarray(values)
+    if _is_integer(spec):
+        low, high = spec.low or 0, 1 if spec.high is None else spec.high
+        fixed = {"lowest": low, "highest": high}
+        if edge in fixed:
+            return np.full(shape, fixed[edge], spec.dtype)
+        return rng.integers(low, high, shape, dtype=np.dtype(spec.dtype), endpoint=True)
+    normal = rng.standard_normal(shape)
+    values = {
+        "zeros": np.zeros(shape),
+        "constant": np.full(shape, spread.mean + 0.5 * spread.std),
+        "large": spread.mean + LARGE * spread.std * np.sign(normal),
+    }.get(edge, spread.mean + spread.std * normal)
+    return values.astype(spec.dtype)
+
+
+def _is_integer(spec: InputSpec) -> bool:
+    return np.issubdtype(np.dtype(spec.dtype), np.integer)
+
+
+def skipped_cases(precision: str, names: Sequence[str]) -> frozenset[str]:
+    """Cases that a precision is not held to: float16 ends at 65504, which large edge values reach inside a model."""
+    return frozenset(name for name in names if precision == "float16" and name == "edge-large")

@@ -1,0 +1,258 @@
+"""The command line. Nothing heavy is imported before a command runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+import click
+
+from convert import __version__
+from convert.errors import ConvertError
+
+_INTERRUPTED = 130
+
+
+class _DefaultGroup(click.Group):
+    """``convert MODEL`` is ``convert run MODEL``: the first word is a command only if one has that name."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.commands:
+            args = ["run", *args]
+        return super().resolve_command(ctx, args)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # An option before MODEL belongs to ``run`` unless it is one of the group's own.
+        if args and args[0].startswith("-") and args[0] not in ("--help", "-h", "--version"):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_DefaultGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="convert")
+def cli() -> None:
+    r"""Take a PyTorch model to every runtime, and prove each artifact against the source.
+
+    \b
+    convert model.pt2 --target onnx,tflite,tvm,trt
+    convert net.py:make_model --input 'x=float32[N,3,224,224]' --target tflite
+    """
+
+
+@cli.command()
+@click.argument("model")
+@click.option(
+    "--target", "-t", required=True, metavar="NAMES", help="Runtimes, with commas between them; see `convert targets`."
+)
+@click.option(
+    "--precision",
+    "-p",
+    default="float32",
+    show_default=True,
+    metavar="NAMES",
+    help="float32, float16 (several with commas).",
+)
+@click.option(
+    "--model", "factory", metavar="FILE.py:NAME", help="For a checkpoint: what makes the module that it fills."
+)
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="SPEC",
+    help="'x=float32[N,3,224,224]', repeatable; a word is a dynamic dimension. Integers: 'ids=int64[N,T]{0..999}'.",
+)
+@click.option(
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="SPEC",
+    help="'N=1..4..16': smallest, usual and largest size of a dynamic dimension; repeatable.",
+)
+@click.option("--samples", metavar="FILE", help="Real inputs: .npz, .pt or file.py:function.")
+@click.option("--trust-pickle", is_flag=True, help="Allow the model file to run code while it is loaded.")
+@click.option("--opset", type=int, help="ONNX opset (13 or newer) [default: the newest that all targets read].")
+@click.option("--out", "-o", type=click.Path(path_type=Path), help="Output folder [default: dist/NAME].")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=600.0,
+    show_default=True,
+    help="Seconds that one stage of one route may take.",
+)
+@click.option("--memory", metavar="SIZE", help="Memory that one worker may use, such as 8G [default: no limit].")
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Threads of the checked and timed sessions.",
+)
+@click.option(
+    "--jobs",
+    "-j",
+    type=click.IntRange(min=1),
+    default=min(2, os.cpu_count() or 1),
+    show_default=True,
+    help="Targets built side by side.",
+)
+@click.option(
+    "--bench-seconds",
+    type=click.FloatRange(min=0),
+    default=4.0,
+    show_default=True,
+    help="Time for the latency of one artifact; 0 for none.",
+)
+@click.option("--allow-deferred", is_flag=True, help="Exit with 0 although something is deferred to another host.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress, only the table.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def run(model: str, **given: Any) -> None:
+    """Convert MODEL: a model file, or file.py:factory or package.module:factory.
+
+    Exit code: 0 all passed; 1 something failed; 2 bad input or usage; 3 something deferred, nothing failed.
+    """
+    from rich.console import Console
+
+    from convert import pipeline
+    from convert.progress import Progress
+    from convert.report.table import print_report
+
+    options = _options(model, given)
+    console = Console(stderr=True)
+    report = pipeline.run(options, sys.argv[1:], Progress(console, quiet=given["quiet"]))
+    print_report(report, Console(), str(options.out))
+    sys.exit(report.exit_code)
+
+
+def _options(model: str, given: dict[str, Any]) -> Any:
+    from convert import options as read
+    from convert import specs
+    from convert.models.detect import detect
+
+    targets = read.parse_targets(given["target"])
+    precisions = read.parse_precisions(given["precision"], targets)
+    inputs = tuple(specs.parse_input(text) for text in given["inputs"])
+    _require_distinct([spec.name for spec in inputs], "--input")
+    dims = tuple(specs.parse_dim(text) for text in given["dims"])
+    _require_distinct([dim.name for dim in dims], "--dim")
+    if given["opset"] is not None:
+        read.settle_opset(given["opset"], targets)
+    ref = detect(model, given["factory"], given["trust_pickle"])
+    return read.Options(
+        ref=ref,
+        targets=targets,
+        precisions=precisions,
+        inputs=inputs,
+        dims=dims,
+        samples=_absolute(given["samples"]),
+        opset=given["opset"],
+        out=given["out"] or Path("dist") / _name_of(model),
+        timeout=given["timeout"],
+        memory=read.parse_memory(given["memory"]) if given["memory"] else None,
+        threads=given["threads"],
+        jobs=given["jobs"],
+        bench_seconds=given["bench_seconds"],
+        allow_deferred=given["allow_deferred"],
+    )
+
+
+def _require_distinct(names: list[str], option: str) -> None:
+    from convert.errors import InputError
+
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"{option} is given twice for {name!r}; give each name once")
+
+
+def _absolute(text: str | None) -> str | None:
+    # Workers run in folders of their own.
+    return text if text is None else str(Path(text).resolve())
+
+
+def _name_of(model: str) -> str:
+    head, _, factory = model.partition(":")
+    return factory or Path(head).stem
+
+
+@cli.group()
+def toolchain() -> None:
+    """The environments that converters run in."""
+
+
+@toolchain.command("list")
+def toolchain_list() -> None:
+    """Say of every toolchain whether it is there, where, and in which versions."""
+    from convert.listing import print_toolchains
+
+    print_toolchains()
+
+
+@toolchain.command("install")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option("--force", is_flag=True, help="Make it anew.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def toolchain_install(names: tuple[str, ...], force: bool, debug: bool) -> None:
+    """Make the toolchains NAME... in the user's cache folder (CONVERT_CACHE moves it)."""
+    from convert.toolchains import install
+
+    del debug
+    for name in names:
+        environment = install(name, lambda text: click.echo(text, err=True), force)
+        click.echo(f"{name}: ready at {environment.python.parent.parent}")
+
+
+@toolchain.command("remove")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+def toolchain_remove(names: tuple[str, ...]) -> None:
+    """Delete the toolchains NAME... from the cache folder."""
+    from convert.toolchains import remove
+
+    for name in names:
+        click.echo(f"{name}: {'removed' if remove(name) else 'was not in the cache folder'}")
+
+
+@cli.command()
+def targets() -> None:
+    """Say of every target whether it can be made here, in which versions, and what is missing."""
+    from convert.listing import print_targets
+
+    print_targets()
+
+
+def main() -> NoReturn:
+    """Run the command; every expected error becomes one sentence and an exit code."""
+    signal.signal(signal.SIGTERM, _stop)
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, _stop)
+    try:
+        sys.exit(cli.main(standalone_mode=False) or 0)
+    except click.exceptions.Exit as end:
+        sys.exit(end.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except ConvertError as error:
+        _fail(str(error), error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        _fail("interrupted; nothing was written", _INTERRUPTED)
+    except Exception as error:  # a fault of this program: still one line, and a way to see more
+        _fail(f"internal error: {type(error).__name__}: {error} (run again with --debug for the traceback)", 1)
+
+
+def _fail(text: str, code: int) -> NoReturn:
+    if "--debug" in sys.argv:
+        import traceback
+
+        traceback.print_exc()
+    click.echo(f"convert: {text}", err=True)
+    sys.exit(code)
+
+
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt

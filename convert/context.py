@@ -1,0 +1,96 @@
+"""What the steps of one run share: options, folders, workers and toolchains."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from convert.errors import InputError
+from convert.jobs import Ended, Runner, Worker, WorkerPython
+from convert.options import Options
+from convert.serial import to_plain
+from convert.toolchains import Environment, find, install_command
+
+Say = Callable[[str], None]
+
+
+class ToolchainMissing(Exception):
+    """A toolchain is not installed; the text says how to get it."""
+
+
+@dataclass
+class Context:
+    """One run.
+
+    Attributes:
+        folder: the output folder in the making.
+        work: what is thrown away at the end.
+        golden_folder: the cases.
+        seconds: wall time per step and what of it was spent inside workers.
+    """
+
+    options: Options
+    folder: Path
+    runner: Runner
+    seconds: dict[str, float] = field(default_factory=dict)
+    worker_seconds: float = 0.0
+    used: dict[str, Environment] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def work(self) -> Path:
+        """Folder for everything that is thrown away at the end."""
+        return self.folder / "work"
+
+    @property
+    def golden_folder(self) -> Path:
+        """Folder of the cases, which stays."""
+        return self.folder / "golden"
+
+    def python(self, toolchain: str, borrows: str | None = None) -> WorkerPython:
+        """The interpreter of ``toolchain``; raises :class:`ToolchainMissing` when it is not installed."""
+        environment = self._environment(toolchain)
+        borrow = () if borrows is None else (str(self._environment(borrows).site_packages),)
+        return WorkerPython(environment.python, borrow, own_environment=environment.origin != "current")
+
+    def _environment(self, name: str) -> Environment:
+        environment = find(name)
+        if environment is None:
+            raise ToolchainMissing(f"the toolchain {name} is not installed; get it with `{install_command(name)}`")
+        with self._lock:
+            self.used[name] = environment
+        return environment
+
+    def core(self) -> WorkerPython:
+        """The interpreter that loads models; raises ``InputError``, since nothing works without it."""
+        try:
+            return self.python("core")
+        except ToolchainMissing as error:
+            raise InputError(str(error)) from None
+
+    def run(self, name: str, python: WorkerPython, stage: str, args: dict[str, Any], say: Say | None = None) -> Ended:
+        """Run one stage in a worker and count its time."""
+        ended = self.runner.run(
+            name, python, stage, to_plain(args), say, self.options.threads if stage == "check" else None
+        )
+        with self._lock:
+            self.worker_seconds += ended.seconds
+        return ended
+
+    def start(self, name: str, python: WorkerPython, stage: str, args: dict[str, Any]) -> Worker:
+        """Start a worker that takes commands, with the threads of the benchmark."""
+        return self.runner.start(name, python, stage, to_plain(args), threads=self.options.threads, commands=True)
+
+    @contextmanager
+    def timed(self, step: str) -> Iterator[None]:
+        """Record the wall time of a step."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[step] = round(time.monotonic() - start, 3)

@@ -1,0 +1,65 @@
+"""What ``convert targets`` and ``convert toolchain list`` print."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from convert.targets import TARGETS, load_target
+from convert.targets.base import Target
+from convert.toolchains import TOOLCHAINS, find, install_command, status
+
+
+def print_targets() -> None:
+    """One row per target: whether it can be made, versions, what is missing and the command that gets it."""
+    table = _table("target", "ready", "precisions", "routes", "versions", "missing")
+    for name in TARGETS:
+        target = load_target(name)
+        missing = _missing(target)
+        environment = find(target.runtime_toolchain)
+        versions = environment.versions if environment else {}
+        shown = ", ".join(f"{d} {versions[d]}" for d in target.distributions if d in versions)
+        table.add_row(
+            name,
+            "yes" if not missing else "no",
+            ", ".join(target.precisions),
+            ", ".join(route.name for route in target.routes(target.precisions[0])),
+            shown or "–",
+            "; ".join(missing) or "–",
+        )
+    Console().print(table)
+
+
+def _missing(target: Target) -> list[str]:
+    needed = {target.runtime_toolchain}
+    for precision in target.precisions:
+        for route in target.routes(precision):
+            needed |= {route.toolchain} | ({route.borrows} if route.borrows else set())
+    lacking = [f"toolchain {name}: {install_command(name)}" for name in sorted(needed) if find(name) is None]
+    host = target.missing()
+    return [*lacking, *([host] if host else []), *([target.device] if target.device and lacking else [])]
+
+
+def print_toolchains() -> None:
+    """One row per toolchain."""
+    table = _table("toolchain", "state", "purpose", "versions", "place or command")
+    for name in TOOLCHAINS:
+        one = status(name)
+        found = one.environment
+        state = "installed" if found else ("optional, not installed" if one.toolchain.optional else "not installed")
+        shown = ", ".join(f"{key} {value}" for key, value in found.versions.items()) if found else "–"
+        table.add_row(
+            name,
+            one.problem or state,
+            one.toolchain.purpose,
+            shown,
+            str(found.python.parent.parent) if found else one.install,
+        )
+    Console().print(table)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table

@@ -1,0 +1,1 @@
+"""One record of a run, many renderings: JSON, Markdown and the terminal's table."""

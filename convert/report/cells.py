@@ -1,0 +1,74 @@
+"""The words and figures that table and Markdown share."""
+
+from __future__ import annotations
+
+from convert.records import Check, Latency, Outcome
+
+COLUMNS = (
+    "target",
+    "precision",
+    "status",
+    "route",
+    "worst error",
+    "of limit",
+    "size",
+    "p50",
+    "× onnxruntime",
+    "× eager",
+    "seconds",
+)
+
+
+def worst_check(outcome: Outcome) -> Check | None:
+    """The check that came closest to its limit, or went furthest over it."""
+    measured = [check for check in outcome.checks if check.limit > 0 or not check.passed]
+    return max(measured, key=lambda check: check.figure / check.limit if check.limit else float("inf"), default=None)
+
+
+def size_text(size: int) -> str:
+    """A size in B, KiB or MiB."""
+    for unit, scale in (("MiB", 2**20), ("KiB", 2**10)):
+        if size >= scale:
+            return f"{size / scale:.1f} {unit}"
+    return f"{size} B"
+
+
+def row(outcome: Outcome) -> tuple[str, ...]:
+    """One cell per column of :data:`COLUMNS`."""
+    worst = worst_check(outcome)
+    size = sum(file.size for file in outcome.files if not file.path.endswith("manifest.json"))
+    return (
+        outcome.target,
+        outcome.precision,
+        str(outcome.status),
+        outcome.route or "–",
+        "–" if worst is None else f"{worst.figure:.1e}",
+        "–" if worst is None or not worst.limit else f"{worst.figure / worst.limit:.0%}",
+        size_text(size) if size else "–",
+        *_latency_cells(outcome.latency),
+        f"{outcome.seconds:.1f}",
+    )
+
+
+def _latency_cells(latency: Latency | None) -> tuple[str, str, str]:
+    if latency is None:
+        return "–", "–", "–"
+    return f"{latency.p50_ms:.2f} ms", _ratio(latency.ratio_to_onnxruntime), _ratio(latency.ratio_to_eager)
+
+
+def _ratio(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def remarks(outcome: Outcome) -> list[str]:
+    """What must be said below the table: reasons, advice, notes and warnings of the timing."""
+    lines = []
+    if outcome.reason:
+        where = f" at {outcome.stage}" if outcome.stage else ""
+        lines.append(f"{outcome.status}{where}: {outcome.reason}")
+    if outcome.advice:
+        lines.append(f"next: {outcome.advice}")
+    lines += outcome.notes
+    if outcome.latency is not None:
+        lines += [f"latency: {warning}" for warning in outcome.latency.warnings]
+    return lines

@@ -1,0 +1,1 @@
+"""What workers run: one file per stage, each with ``run(args, channel)``."""

@@ -1,0 +1,45 @@
+"""Stage 3: one artifact by one route, in that route's toolchain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from convert.limits import all_limits
+from convert.records import Artifact, Golden, ModelRef
+from convert.serial import from_plain
+from convert.targets import load_target
+from convert.targets.base import BuildRequest
+from convert.worker import Channel
+
+
+def run(args: dict[str, Any], channel: Channel) -> Artifact:
+    """Build what ``args`` describes (see :class:`convert.targets.base.BuildRequest`) and give its record."""
+    channel.say(f"building by {args['route']}")
+    golden = from_plain(Golden, args["golden"])
+
+    def source() -> Any:
+        # Only here, so that the worker of a toolchain without torch can import this stage.
+        from convert.stages.source import live_source
+
+        return live_source(from_plain(ModelRef, args["ref"]), golden, fixed=bool(args.get("fixed")))
+
+    target = load_target(args["target"])
+    settings = dict(args.get("settings", {}))
+    if args["route"] == "recipe":
+        settings["limits"] = all_limits(golden, Path(args["golden_folder"]), args["precision"], target.tolerance.floors)
+    request = BuildRequest(
+        target=args["target"],
+        precision=args["precision"],
+        route=args["route"],
+        golden=golden,
+        golden_folder=Path(args["golden_folder"]),
+        folder=Path(args["folder"]),
+        scratch=Path.cwd(),
+        onnx=Path(args["onnx"]) if args.get("onnx") else None,
+        base=from_plain(Artifact, args["base"]) if args.get("base") else None,
+        base_folder=Path(args["base_folder"]) if args.get("base_folder") else None,
+        source=source,
+        settings=settings,
+    )
+    return target.build(request)

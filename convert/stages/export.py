@@ -1,0 +1,189 @@
+"""Stage 2: the source to ONNX by one of two routes. Nothing here decides whether the file is right; the check does."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from convert.errors import StageError
+from convert.records import Golden, InputSpec, ModelRef, OutputSpec
+from convert.serial import from_plain
+from convert.stages.source import LiveSource, live_source
+from convert.worker import Channel
+
+#: Above this, weights go into a file of their own: a protobuf ends at 2 GiB.
+_EXTERNAL_BYTES = 1_500_000_000
+#: Newest file format that every runtime of the project reads.
+_IR_VERSION = 10
+
+
+def run(args: dict[str, Any], channel: Channel) -> dict[str, Any]:
+    """Export ``args['ref']`` by ``args['route']`` to ``args['file']`` at ``args['opset']``; describe the file.
+
+    Raises:
+        StageError: the exporter failed, or wrote another opset or interface than was asked for.
+    """
+    golden = from_plain(Golden, args["golden"])
+    file, opset, route = Path(args["file"]), int(args["opset"]), str(args["route"])
+    warnings.filterwarnings("ignore")
+    channel.say("exporting")
+    if route == "as-given":
+        _copy_onnx(Path(args["ref"]["path"]), file)
+    else:
+        source = live_source(from_plain(ModelRef, args["ref"]), golden)
+        _ROUTES[route](source, golden, file, opset)
+    return _finish(file, golden, opset, route)
+
+
+def simplify(args: dict[str, Any], channel: Channel) -> dict[str, Any]:
+    """Write a simplified copy of ``args['file']`` to ``args['to']``."""
+    import onnx
+    import onnxslim
+
+    channel.say("simplifying")
+    slim = onnxslim.slim(onnx.load(args["file"]))
+    if slim is None:
+        raise StageError("onnxslim gave no model")
+    onnx.save(slim, args["to"])
+    return {"nodes": len(slim.graph.node)}
+
+
+def _names(golden: Golden) -> tuple[list[str], list[str]]:
+    return [spec.name for spec in golden.inputs], [spec.name for spec in golden.outputs]
+
+
+def _dynamo(source: LiveSource, golden: Golden, file: Path, opset: int) -> None:
+    import torch
+
+    inputs, outputs = _names(golden)
+    common: dict[str, Any] = {
+        "opset_version": opset,
+        "input_names": inputs,
+        "output_names": outputs,
+        "dynamo": True,
+        "verbose": False,
+        "external_data": golden.parameter_bytes > _EXTERNAL_BYTES,
+    }
+    if source.exported is not None:
+        torch.onnx.export(source.exported, (), str(file), **common)
+        return
+    styles = ("range", "free", "auto") if golden.dims else ("range",)
+    _first_that_works(
+        [
+            partial(
+                torch.onnx.export,
+                source.module,
+                source.example,
+                str(file),
+                dynamic_shapes=(dynamic_shapes(golden, style),),
+                **common,
+            )
+            for style in styles
+        ]
+    )
+
+
+def dynamic_shapes(golden: Golden, style: str) -> tuple[dict[int, Any], ...]:
+    """Per input, axis -> torch's description of the dynamic dimension.
+
+    ``range`` states name, minimum and maximum; ``free`` leaves the relations between sizes (a multiple of 2, say) to
+    the exporter; ``auto`` lets it fix a size, which the check then finds.
+    """
+    from torch.export import Dim
+
+    made = {
+        "range": {dim.name: Dim(dim.name, min=dim.min, max=dim.max) for dim in golden.dims if dim.max > dim.min},
+        "free": {dim.name: Dim.DYNAMIC for dim in golden.dims if dim.max > dim.min},
+        "auto": {dim.name: Dim.AUTO for dim in golden.dims if dim.max > dim.min},
+    }[style]
+    return tuple(
+        {axis: made[size] for axis, size in enumerate(spec.shape) if isinstance(size, str) and size in made}
+        for spec in golden.inputs
+    )
+
+
+def _first_that_works(attempts: list[Callable[[], Any]]) -> None:
+    for attempt in attempts[:-1]:
+        try:
+            attempt()
+        except Exception as error:  # the exporter's own, of many types; the last attempt's is the one reported
+            print(f"[convert] {type(error).__name__}: {error}\n[convert] trying with fewer constraints")
+        else:
+            return
+    attempts[-1]()
+
+
+def _torchscript(source: LiveSource, golden: Golden, file: Path, opset: int) -> None:
+    import torch
+
+    inputs, outputs = _names(golden)
+    specs: tuple[InputSpec | OutputSpec, ...] = (*golden.inputs, *golden.outputs)
+    axes = {spec.name: {i: size for i, size in enumerate(spec.shape) if isinstance(size, str)} for spec in specs}
+    torch.onnx.export(
+        source.module,
+        source.example,
+        str(file),
+        dynamo=False,
+        opset_version=opset,
+        verbose=False,
+        input_names=inputs,
+        output_names=outputs,
+        dynamic_axes={k: v for k, v in axes.items() if v},
+    )
+
+
+_ROUTES: dict[str, Callable[[LiveSource, Golden, Path, int], None]] = {"dynamo": _dynamo, "torchscript": _torchscript}
+
+
+def _copy_onnx(origin: Path, file: Path) -> None:
+    import onnx
+
+    # Loading and saving again folds external weights of the original into the copy, wherever they lay.
+    model = onnx.load(str(origin))
+    onnx.save(model, str(file), save_as_external_data=model.ByteSize() > _EXTERNAL_BYTES, location=f"{file.name}.data")
+
+
+def _finish(file: Path, golden: Golden, opset: int, route: str) -> dict[str, Any]:
+    import onnx
+
+    model = onnx.load(str(file), load_external_data=False)
+    written = {entry.domain: entry.version for entry in model.opset_import}
+    if written.get("", 0) != opset:
+        raise StageError(
+            f"route {route} was asked for opset {opset} and wrote opset {written.get('', 0)}",
+            f"use --opset {written.get('', 0)}, or another target if that one cannot read it",
+        )
+    have = [value.name for value in model.graph.input], [value.name for value in model.graph.output]
+    if list(have) != list(_names(golden)):
+        raise StageError(f"the file has inputs {have[0]} and outputs {have[1]}, the source {_names(golden)}")
+    _tidy(model)
+    onnx.save(model, str(file))
+    axes = {
+        value.name: [d.dim_param or d.dim_value for d in value.type.tensor_type.shape.dim]
+        for value in (*model.graph.input, *model.graph.output)
+    }
+    return {"opset": opset, "axes": axes, "nodes": len(model.graph.node), "lost": _lost_axes(golden, axes)}
+
+
+def _tidy(model: Any) -> None:
+    """Take out what says where and how the file was made: paths of this machine in the exporter's stack traces."""
+    model.ir_version = min(model.ir_version, _IR_VERSION)
+    del model.metadata_props[:]
+    for node in model.graph.node:
+        del node.metadata_props[:]
+        node.doc_string = ""
+    for value in (*model.graph.value_info, *model.graph.input, *model.graph.output):
+        del value.metadata_props[:]
+    del model.graph.metadata_props[:]
+
+
+def _lost_axes(golden: Golden, axes: dict[str, list[Any]]) -> list[str]:
+    return [
+        f"{spec.name} axis {axis} ({size}) became {axes[spec.name][axis]}"
+        for spec in golden.inputs
+        for axis, size in enumerate(spec.shape)
+        if isinstance(size, str) and isinstance(axes[spec.name][axis], int)
+    ]

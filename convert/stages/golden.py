@@ -1,0 +1,200 @@
+"""Stage 1: load the source and run it once. What it gives here is what every artifact is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from convert.cases import Plan, Spread, draw, plan_cases
+from convert.errors import InputError, StageError
+from convert.golden_io import CaseData, save_case
+from convert.models.batches import split_into_cases
+from convert.models.load import Loaded, load
+from convert.models.run import CallPlan, plan_call, run_source
+from convert.models.samples import infer_specs, load_samples
+from convert.records import Case, Dim, Floor, Golden, InputSpec, ModelRef, OutputSpec
+from convert.serial import from_plain
+from convert.specs import format_input, settle_dims
+from convert.stages.integers import bound_integers
+from convert.validators.floor import measure
+from convert.worker import Channel
+
+Array = np.ndarray[Any, Any]
+MAX_SAMPLE_CASES = 4
+
+
+@dataclass
+class _Source:
+    """The loaded source with all that is needed to call it."""
+
+    loaded: Loaded
+    plan: CallPlan
+    half: bool
+    truth_failure: str = ""
+
+    def run(self, feeds: Mapping[str, Array], dtype: str | None = None) -> dict[str, Array]:
+        return {name: np.ascontiguousarray(value) for name, value in run_source(self.loaded, self.plan, feeds, dtype)}
+
+    def attempt(self, feeds: Mapping[str, Array], dtype: str) -> dict[str, Array] | None:
+        """Run in another precision; None (and the reason, for float64) where the source cannot."""
+        try:
+            return self.run(feeds, dtype)
+        except Exception as error:  # anything a user's module may raise in a precision it was not written for
+            if dtype == "float64":
+                self.truth_failure = self.truth_failure or f"{type(error).__name__}: {error}".splitlines()[0][:200]
+            return None
+
+
+def run(args: dict[str, Any], channel: Channel) -> Golden:
+    """Load, settle the inputs, draw the cases, run the source on all of them and write them to ``args['folder']``."""
+    channel.say("loading the source")
+    ref = from_plain(ModelRef, args["ref"])
+    loaded = load(ref)
+    given = from_plain(tuple[InputSpec, ...], args["inputs"])
+    samples = load_samples(args["samples"], loaded.parameter_names, ref.trust_pickle) if args["samples"] else None
+    specs = given or loaded.inputs or (infer_specs(samples) if samples else ())
+    if not specs:
+        raise InputError(
+            f"the inputs of {Path(ref.path).name} are not known; give them with --input "
+            "'x=float32[N,3,224,224]' (repeatable) or with --samples FILE"
+        )
+    dims = settle_dims(specs, from_plain(tuple[Dim, ...], args["dims"]), loaded.dims)
+    source = _Source(loaded, plan_call(loaded, tuple(spec.name for spec in specs)), bool(args["half"]))
+    sample_feeds = split_into_cases(samples, specs, dims, MAX_SAMPLE_CASES) if samples else []
+    specs, range_notes = bound_integers(specs, dims, sample_feeds, source.run)
+    _require_repeatable(source, specs, dims)
+    return _golden(source, specs, dims, sample_feeds, range_notes, Path(args["folder"]), channel)
+
+
+def _require_repeatable(source: _Source, specs: Sequence[InputSpec], dims: Sequence[Dim]) -> None:
+    feeds = draw(plan_cases(specs, dims)[0], specs, {})
+    first, second = _explain(source.run, feeds, specs), source.run(feeds)
+    if not first:
+        raise InputError("the source gives no tensor, so there is nothing to prove; return at least one tensor")
+    for name, value in first.items():
+        if not np.array_equal(value, second[name], equal_nan=value.dtype.kind in "fc"):
+            raise InputError(
+                f"the source gives another {name} each time it runs on the same inputs (randomness, or "
+                "state updated in forward), so no artifact can be proven; make it deterministic"
+            )
+
+
+def _explain(
+    run_once: Callable[[Mapping[str, Array]], dict[str, Array]], feeds: Mapping[str, Array], specs: Sequence[InputSpec]
+) -> dict[str, Array]:
+    try:
+        return run_once(feeds)
+    except StageError as error:  # the user's own module, with inputs that the user described
+        told = " ".join(f"--input '{format_input(spec)}'" for spec in specs)
+        raise InputError(f"{error.reason}; check the inputs, now {told}, and --dim") from error
+
+
+def _golden(
+    source: _Source,
+    specs: Sequence[InputSpec],
+    dims: Sequence[Dim],
+    sample_feeds: Sequence[dict[str, Array]],
+    notes: Sequence[str],
+    folder: Path,
+    channel: Channel,
+) -> Golden:
+    spreads = _spreads(specs, sample_feeds)
+    cases, shapes = [], []
+    work = [(plan, draw(plan, specs, spreads)) for plan in plan_cases(specs, dims)]
+    work += [(_sample_plan(index, feeds, specs), feeds) for index, feeds in enumerate(sample_feeds)]
+    for index, (plan, feeds) in enumerate(work):
+        channel.say(f"running the source, case {index + 1} of {len(work)}")
+        case, outputs = _run_case(source, plan, feeds, specs, folder)
+        cases.append(case)
+        shapes.append(outputs)
+    _require_same_outputs(cases, shapes)
+    loaded = source.loaded
+    if source.truth_failure:
+        notes = (*notes, f"the source cannot run in float64 ({source.truth_failure}); the limit is a stated constant")
+    return Golden(
+        loaded.kind,
+        loaded.class_name,
+        loaded.parameters,
+        loaded.parameter_bytes,
+        tuple(specs),
+        tuple(dims),
+        _output_specs(cases, shapes),
+        tuple(cases),
+        "float64" if not source.truth_failure else "none",
+        (*loaded.notes, *source.plan.notes, *notes),
+    )
+
+
+def _run_case(
+    source: _Source, plan: Plan, feeds: dict[str, Array], specs: Sequence[InputSpec], folder: Path
+) -> tuple[Case, dict[str, Array]]:
+    outputs = _explain(source.run, feeds, specs)
+    truths = (source.attempt(feeds, "float64") if not source.truth_failure else None) or {}
+    halves = (source.attempt(feeds, "float16") if source.half else None) or {}
+    floors: dict[str, Floor] = {
+        name: measure(value, truths.get(name), halves.get(name))
+        for name, value in outputs.items()
+        if np.issubdtype(value.dtype, np.floating)
+    }
+    seed = plan.seed if plan.origin == "draw" else None
+    case = Case(plan.name, plan.origin, plan.dims, seed, f"{plan.name}.npz", floors)
+    save_case(folder / case.file, CaseData(feeds, outputs, truths))
+    return case, outputs
+
+
+def _sample_plan(index: int, feeds: Mapping[str, Array], specs: Sequence[InputSpec]) -> Plan:
+    dims = {
+        size: feeds[spec.name].shape[axis]
+        for spec in specs
+        for axis, size in enumerate(spec.shape)
+        if isinstance(size, str)
+    }
+    return Plan(f"sample{index}", "sample", dims, 0)
+
+
+def _spreads(specs: Sequence[InputSpec], samples: Sequence[Mapping[str, Array]]) -> dict[str, Spread]:
+    """Draws look like the user's own data where there is some."""
+    spreads = {}
+    for spec in specs:
+        values = [feeds[spec.name].astype(np.float64).ravel() for feeds in samples if feeds[spec.name].size]
+        if values and spec.dtype.startswith("float"):
+            joined = np.concatenate(values)
+            spreads[spec.name] = Spread(float(joined.mean()), float(joined.std()) or 1.0)
+    return spreads
+
+
+def _require_same_outputs(cases: Sequence[Case], outputs: Sequence[Mapping[str, Array]]) -> None:
+    first = {name: value.dtype for name, value in outputs[0].items()}
+    for case, found in zip(cases, outputs, strict=True):
+        if {name: value.dtype for name, value in found.items()} != first:
+            raise InputError(
+                f"the source gives other outputs in case {case.name} ({', '.join(found)}) than in case "
+                f"{cases[0].name} ({', '.join(first)}); an artifact has one fixed set of outputs"
+            )
+
+
+def _output_specs(cases: Sequence[Case], outputs: Sequence[Mapping[str, Array]]) -> tuple[OutputSpec, ...]:
+    specs = []
+    for name, value in outputs[0].items():
+        shapes = [found[name].shape for found in outputs]
+        if len({len(shape) for shape in shapes}) > 1:
+            raise InputError(
+                f"output {name} has {sorted({len(shape) for shape in shapes})} axes depending on the "
+                "inputs; an artifact's output has a fixed number of axes"
+            )
+        axes = (_axis([shape[axis] for shape in shapes], [case.dims for case in cases]) for axis in range(value.ndim))
+        specs.append(OutputSpec(name, str(value.dtype), tuple(axes)))
+    return tuple(specs)
+
+
+def _axis(sizes: Sequence[int], dims: Sequence[dict[str, int]]) -> int | str:
+    if len(set(sizes)) == 1:
+        return sizes[0]
+    for name in dims[0]:
+        if all(size == values[name] for size, values in zip(sizes, dims, strict=True)):
+            return name
+    return -1

@@ -1,0 +1,199 @@
+"""Step 4: time the artifacts that passed, one at a time, with nothing else running.
+
+Artifact, onnxruntime and the eager source each wait in a process of their own; the parent lets them run in turn.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+from convert.context import Context, Say, ToolchainMissing
+from convert.errors import StageError
+from convert.jobs import Ended, Worker, WorkerPython
+from convert.records import Artifact, Golden, Kind, Latency, Status
+from convert.steps.build import Built
+from convert.steps.export import Graph
+from convert.targets import load_target
+from convert.targets.onnx import io_as_exported, onnx_files
+from convert.validators.latency import Ratio, ratio, summarise, warnings_for
+
+CASE = "opt-draw0"
+_ROUNDS = 12
+_MOST_RUNS = 200
+_POLL_SECONDS = 0.2
+
+
+class _Stopwatch:
+    """One session in a worker that runs when it is told to."""
+
+    def __init__(self, context: Context, name: str, python: WorkerPython, args: dict[str, Any]) -> None:
+        self._context = context
+        self.name = name
+        self._worker: Worker = context.start(f"bench-{name}", python, "bench", args)
+        self._events: queue.Queue[dict[str, Any]] = queue.Queue()
+        threading.Thread(target=self._worker.events, args=(self._events.put,), daemon=True).start()
+        self._await("ready")
+        self.once = max(self.run(1)[0], 1e-7)
+
+    def run(self, runs: int) -> list[float]:
+        """Seconds of each of ``runs`` runs."""
+        self._worker.send({"runs": runs})
+        times = self._await("times")
+        return [float(value) for value in times]
+
+    def _await(self, key: str) -> Any:
+        deadline = time.monotonic() + self._context.options.timeout
+        while True:
+            try:
+                event = self._events.get(timeout=_POLL_SECONDS)
+            except queue.Empty:
+                if not self._worker.running():
+                    raise StageError(f"{self.name}: {self.close().answer.reason}") from None
+                self._context.runner.raise_if_stopped()
+                if time.monotonic() > deadline:
+                    self._worker.kill(f"no answer within {self._context.options.timeout:g} s (--timeout)")
+                continue
+            if key in event:
+                return event[key]
+
+    def close(self) -> Ended:
+        """End the worker and give its answer."""
+        self._worker.close_commands()
+        return self._context.runner.finish(self._worker)
+
+
+@dataclass
+class _References:
+    """The references that could be started, and why another could not."""
+
+    onnxruntime: _Stopwatch | None = None
+    eager: _Stopwatch | None = None
+
+    def close(self) -> None:
+        for one in (self.onnxruntime, self.eager):
+            if one is not None:
+                one.close()
+
+
+def bench_all(context: Context, golden: Golden, graphs: tuple[Graph, ...], built: list[Built], say: Say) -> list[Built]:
+    """Give every passed artifact its latency; one that cannot be run repeatedly becomes a failure."""
+    if not context.options.bench_seconds:
+        return [replace(one, outcome=replace(one.outcome, latency_reason="not asked for")) for one in built]
+    if not any(one.outcome.status is Status.PASSED for one in built):
+        return built
+    references = _start_references(context, golden, graphs)
+    try:
+        return [
+            _bench(context, golden, one, references, say) if one.outcome.status is Status.PASSED else one
+            for one in built
+        ]
+    finally:
+        references.close()
+
+
+def _common(context: Context, golden: Golden) -> dict[str, Any]:
+    return {
+        "golden": golden,
+        "golden_folder": str(context.golden_folder),
+        "case": CASE,
+        "threads": context.options.threads,
+        "ref": context.options.ref,
+        "what": "artifact",
+    }
+
+
+def _start_references(context: Context, golden: Golden, graphs: tuple[Graph, ...]) -> _References:
+    found = _References()
+    core = context.core()
+    if graphs:
+        artifact = Artifact("onnx", "float32", graphs[0].route, onnx_files(graphs[0].file), io_as_exported(golden))
+        args = {"artifact": artifact, "folder": str(graphs[0].file.parent)}
+        found.onnxruntime = _start(context, "onnxruntime", core, _common(context, golden) | args)
+    if golden.kind is not Kind.ONNX:
+        found.eager = _start(context, "eager", core, _common(context, golden) | {"what": "eager"})
+    return found
+
+
+def _start(context: Context, name: str, python: WorkerPython, args: dict[str, Any]) -> _Stopwatch | None:
+    try:
+        return _Stopwatch(context, name, python, args)
+    except StageError:
+        return None  # the ratio to it is then absent, and its log says why
+
+
+def _bench(context: Context, golden: Golden, built: Built, references: _References, say: Say) -> Built:
+    outcome = built.outcome
+    say(f"timing {outcome.target} {outcome.precision}")
+    try:
+        latency = _measure(context, golden, built, references)
+    except (StageError, ToolchainMissing) as error:
+        reason = f"it passed the checks but could not be run repeatedly: {error}"
+        return Built(replace(outcome, status=Status.FAILED, stage="latency", reason=reason))
+    return replace(built, outcome=replace(outcome, latency=latency))
+
+
+def _measure(context: Context, golden: Golden, built: Built, references: _References) -> Latency:
+    assert built.artifact is not None  # noqa: S101  (it passed)
+    target = load_target(built.artifact.target)
+    python = context.python(target.runtime_toolchain)
+    args = _common(context, golden) | {"artifact": built.artifact, "folder": str(built.folder)}
+    name = f"{built.outcome.target}-{built.outcome.precision}"
+    subject = _Stopwatch(context, name, python, args)
+    try:
+        rows = _interleave([subject, references.onnxruntime, references.eager], context.options.bench_seconds)
+    except BaseException:
+        subject.close()
+        raise
+    ended = subject.close()
+    if not ended.ok:
+        raise StageError(ended.answer.reason)
+    return _latency(context, golden, rows, float(ended.value["peak_memory_mib"]))
+
+
+def _interleave(watches: list[_Stopwatch | None], seconds: float) -> list[list[list[float]] | None]:
+    """Times per stopwatch, round and run. Each gets the same share of the time, however fast it is."""
+    share = seconds / _ROUNDS / sum(watch is not None for watch in watches)
+    runs = [0 if watch is None else max(1, min(_MOST_RUNS, round(share / watch.once))) for watch in watches]
+    rows: list[list[list[float]] | None] = [None if watch is None else [] for watch in watches]
+    for _ in range(_ROUNDS):
+        for watch, count, row in zip(watches, runs, rows, strict=True):
+            if watch is not None and row is not None:
+                row.append(watch.run(count))
+    return rows
+
+
+def _latency(context: Context, golden: Golden, rows: list[list[list[float]] | None], peak: float) -> Latency:
+    subject, *others = rows
+    assert subject is not None  # noqa: S101  (the artifact itself is always timed)
+    times = [value for block in subject for value in block]
+    figures = summarise(times)
+    to_onnxruntime, to_eager = (None if other is None else ratio(subject, other) for other in others)
+    case = next(case for case in golden.cases if case.name == CASE)
+    return Latency(
+        context.options.threads,
+        case.dims,
+        len(times),
+        len(subject),
+        figures.p50 * 1e3,
+        figures.p90 * 1e3,
+        figures.p99 * 1e3,
+        1 / figures.p50,
+        peak,
+        _median(to_onnxruntime),
+        _median(to_eager),
+        _spread(to_onnxruntime),
+        _spread(to_eager),
+        warnings_for(times, [to_onnxruntime, to_eager]),
+    )
+
+
+def _median(one: Ratio | None) -> float | None:
+    return None if one is None else one.median
+
+
+def _spread(one: Ratio | None) -> tuple[float, ...]:
+    return () if one is None else (one.low, one.high)

@@ -1,0 +1,48 @@
+"""Check one artifact in a worker and turn what comes back into a verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from convert.context import Context, Say
+from convert.records import Artifact, Check, Golden
+from convert.serial import from_plain
+from convert.targets import load_target
+from convert.validators.verdict import Verdict, verdict
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The verdict on an artifact, its checks, what the session had to say, and the log."""
+
+    verdict: Verdict
+    checks: tuple[Check, ...]
+    notes: tuple[str, ...]
+    log: Path
+
+
+def prove(context: Context, name: str, artifact: Artifact, folder: Path, golden: Golden, say: Say) -> Proof:
+    """Compare ``artifact`` (its files in ``folder``) with the source in every case."""
+    python = context.python(load_target(artifact.target).runtime_toolchain)
+    ended = context.run(
+        f"{name}-check",
+        python,
+        "check",
+        {
+            "artifact": artifact,
+            "folder": str(folder),
+            "golden": golden,
+            "golden_folder": str(context.golden_folder),
+            "threads": context.options.threads,
+        },
+        say,
+    )
+    if not ended.ok:
+        return Proof(Verdict(False, ended.answer.reason, None), (), (), ended.log)
+    checks = from_plain(tuple[Check, ...], ended.value["checks"])
+    judged = verdict(checks, golden, frozenset(ended.value["skipped"]))
+    notes = tuple(ended.value["notes"])
+    if ended.value["skipped"]:
+        notes += (f"{artifact.precision} is not held to {', '.join(ended.value['skipped'])}",)
+    return Proof(judged, checks, notes, ended.log)

@@ -1,0 +1,103 @@
+"""ONNX, run by onnxruntime on the CPU."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any, ClassVar
+
+from convert.records import Artifact, Golden, IoEntry
+from convert.targets.base import Arrays, BuildRequest, Route, Session, Target, Tolerance, host_platform
+from convert.targets.versions import installed
+
+FILE = "model.onnx"
+
+
+def onnx_files(model: Path) -> tuple[str, ...]:
+    """The file and, where its weights lie apart, the external data beside it."""
+    data = model.with_name(model.name + ".data")
+    return (model.name, data.name) if data.is_file() else (model.name,)
+
+
+def io_as_exported(golden: Golden) -> tuple[IoEntry, ...]:
+    """The interface of a file that kept every name, dtype and layout of the source."""
+    return tuple(
+        IoEntry(
+            spec.name,
+            role,
+            spec.name,
+            spec.dtype,
+            tuple(s if isinstance(s, int) else -1 for s in spec.shape),
+            source_dtype=spec.dtype,
+        )
+        for role, specs in (("input", golden.inputs), ("output", golden.outputs))
+        for spec in specs
+    )
+
+
+class Onnx(Target):
+    """The exported graph itself, in float32 or with float16 weights and arithmetic."""
+
+    name: ClassVar[str] = "onnx"
+    summary: ClassVar[str] = "ONNX for onnxruntime (CPU)"
+    precisions: ClassVar[tuple[str, ...]] = ("float32", "float16")
+    max_opset: ClassVar[int] = 20
+    runtime_toolchain: ClassVar[str] = "core"
+    distributions: ClassVar[tuple[str, ...]] = ("onnxruntime", "onnx")
+    tolerance: ClassVar[Tolerance] = Tolerance(
+        10.0, "onnxruntime's CPU kernels were measured at up to 2.2 floors; fused and reordered sums add a few more"
+    )
+
+    def routes(self, precision: str) -> tuple[Route, ...]:
+        """The export is the artifact; float16 rewrites it."""
+        return (Route("export" if precision == "float32" else "float16", "core"),)
+
+    def _build(self, request: BuildRequest) -> Artifact:
+        assert request.onnx is not None  # noqa: S101  (a route that needs onnx gets it)
+        if request.precision == "float16":
+            _to_float16(request.onnx, request.folder / FILE)
+        else:
+            for name in onnx_files(request.onnx):
+                shutil.copyfile(request.onnx.with_name(name), request.folder / name)
+        return Artifact(
+            "onnx",
+            request.precision,
+            request.route,
+            onnx_files(request.folder / FILE),
+            io_as_exported(request.golden),
+            host_platform(),
+            versions=installed("onnx", "onnxruntime", "torch", "onnxscript", "onnxslim"),
+        )
+
+    def open(self, artifact: Artifact, folder: Path, threads: int) -> Session:
+        """An inference session on the CPU with default optimisations, as most users run it."""
+        return OrtSession(folder / artifact.files[0], threads)
+
+
+class OrtSession(Session):
+    """An onnxruntime session on the CPU provider, which is read back and never silently another one."""
+
+    def __init__(self, file: Path, threads: int) -> None:
+        """Load ``file`` with ``threads`` intra-operator threads."""
+        import onnxruntime as ort
+
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        self._session = ort.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+        self._outputs = [value.name for value in self._session.get_outputs()]
+
+    def run(self, feeds: Arrays) -> dict[str, Any]:
+        """See :meth:`Session.run`."""
+        return dict(zip(self._outputs, self._session.run(self._outputs, dict(feeds)), strict=True))
+
+
+def _to_float16(source: Path, to: Path) -> None:
+    import onnx
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+
+    model = onnx.load(str(source))
+    # The interface stays float32: callers keep their arrays, and the casts stand inside the file.
+    half = convert_float_to_float16(model, keep_io_types=True)
+    onnx.save(half, str(to))

@@ -1,0 +1,87 @@
+"""TFLite, run by the stock LiteRT interpreter on the CPU.
+
+Four routes, since each converter is wrong or fails where another is right; the check decides which file is taken.
+litert-torch writes files with fixed sizes that the runtime can often resize; onnx2tf keeps dynamic sizes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from convert.errors import StageError
+from convert.records import Artifact, Golden, InputSpec
+from convert.targets import tflite_build
+from convert.targets.base import BuildRequest, Route, Session, Target, Tolerance, host_platform
+from convert.targets.tflite_session import LiteRtSession, describe_io
+from convert.targets.versions import installed
+
+FILE = "model.tflite"
+_INT32_MAX = 2**31 - 1
+
+
+class TFLite(Target):
+    """A ``.tflite`` file with built-in operators only."""
+
+    name: ClassVar[str] = "tflite"
+    summary: ClassVar[str] = "TFLite for LiteRT (CPU, XNNPACK)"
+    precisions: ClassVar[tuple[str, ...]] = ("float32", "float16")
+    max_opset: ClassVar[int] = 18
+    runtime_toolchain: ClassVar[str] = "core"
+    distributions: ClassVar[tuple[str, ...]] = ("ai-edge-litert", "litert-torch", "ai-edge-quantizer")
+    tolerance: ClassVar[Tolerance] = Tolerance(
+        20.0, "XNNPACK sums in another order and approximates exp and tanh; measured at up to 6 floors"
+    )
+
+    def routes(self, precision: str) -> tuple[Route, ...]:
+        """litert-torch first: it is right on the most architectures."""
+        if precision == "float16":
+            return (Route("float_casting", "core", needs="base"),)
+        return (
+            Route("litert-torch", "core", needs="source"),
+            Route("onnx2tf", "onnx2tf"),
+            Route("litert-torch-dynamic", "core", needs="source"),
+            Route("onnx2tf-frozen", "onnx2tf"),
+            Route("tf_converter", "onnx2tf"),
+        )
+
+    def base_precision(self, precision: str) -> str | None:
+        """Lower precisions are cast from the float32 file that passed."""
+        return None if precision == "float32" else "float32"
+
+    def _build(self, request: BuildRequest) -> Artifact:
+        _require_int32(request.golden)
+        file = request.folder / FILE
+        notes = tflite_build.ROUTES[request.route](request, file)
+        if not file.is_file():
+            raise StageError(f"{request.route} ended without an error and wrote no TFLite file")
+        io, io_notes = describe_io(request, file)
+        return Artifact(
+            "tflite",
+            request.precision,
+            request.route,
+            (FILE,),
+            io,
+            host_platform(),
+            (*notes, *io_notes),
+            installed("litert-torch", "ai-edge-litert", "ai-edge-quantizer", "onnx2tf", "tensorflow"),
+        )
+
+    def open(self, artifact: Artifact, folder: Path, threads: int) -> Session:
+        """The stock interpreter with its default delegate."""
+        return LiteRtSession(folder / artifact.files[0], artifact.io, threads)
+
+
+def _require_int32(golden: Golden) -> None:
+    """The runtime has int32 where the source has int64; what cannot fit is refused before it could wrap."""
+    for spec in golden.inputs:
+        if spec.dtype in ("int64", "uint32", "uint64") and not _fits(spec):
+            raise StageError(
+                f"input {spec.name} goes up to {spec.high}, and TFLite takes it as int32 (at most "
+                f"{_INT32_MAX}), so it would wrap",
+                f"state a smaller range with --input '{spec.name}=…{{0..{_INT32_MAX}}}'",
+            )
+
+
+def _fits(spec: InputSpec) -> bool:
+    return all(bound is None or -_INT32_MAX - 1 <= bound <= _INT32_MAX for bound in (spec.low, spec.high))

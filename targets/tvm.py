@@ -1,0 +1,128 @@
+"""TVM, compiled to a shared library for this machine's CPU and run by Relax's virtual machine."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from convert.errors import StageError
+from convert.records import Artifact, IoEntry
+from convert.targets.base import Arrays, BuildRequest, Route, Session, Target, Tolerance, host_platform
+from convert.targets.casting import cast_exactly
+from convert.targets.onnx import io_as_exported
+from convert.targets.versions import installed
+
+FILE = "model.so"
+COMPILERS = ("g++", "clang++", "c++")
+
+
+class Tvm(Target):
+    """A shared library of compiled kernels; the device needs libtvm_runtime and libtvm_ffi beside it."""
+
+    name: ClassVar[str] = "tvm"
+    summary: ClassVar[str] = "TVM shared library (this machine's CPU)"
+    precisions: ClassVar[tuple[str, ...]] = ("float32",)
+    max_opset: ClassVar[int] = 18
+    runtime_toolchain: ClassVar[str] = "tvm"
+    distributions: ClassVar[tuple[str, ...]] = ("apache-tvm", "apache-tvm-ffi")
+    tolerance: ClassVar[Tolerance] = Tolerance(
+        20.0, "TVM sums long reductions in one chain and has its own exp and tanh; measured at up to 6 floors"
+    )
+
+    def routes(self, precision: str) -> tuple[Route, ...]:
+        """The ONNX front end first; the exported-program front end miscompiles some indexing, so it comes second."""
+        del precision
+        return (Route("onnx", "tvm"), Route("exported-program", "tvm", needs="source", borrows="core"))
+
+    def missing(self) -> str:
+        """A shared library needs a C++ compiler to link it."""
+        if any(shutil.which(name) for name in COMPILERS):
+            return ""
+        return f"a C++ compiler to link with ({', '.join(COMPILERS)} are not on the PATH); install g++"
+
+    def _build(self, request: BuildRequest) -> Artifact:
+        import tvm
+
+        module = _from_program(request) if request.route == "exported-program" else _from_onnx(request)
+        target = _host_target()
+        library = tvm.compile(module, target=target)
+        library.export_library(str(request.folder / FILE), workspace_dir=str(request.scratch))
+        return Artifact(
+            "tvm",
+            request.precision,
+            request.route,
+            (FILE,),
+            io_as_exported(request.golden),
+            host_platform(),
+            versions=installed("apache-tvm", "apache-tvm-ffi", "onnx"),
+            settings={
+                "target": {key: value for key, value in dict(target.export()).items() if isinstance(value, str | int)}
+            },
+        )
+
+    def open(self, artifact: Artifact, folder: Path, threads: int) -> Session:
+        """Load the library from its file; the thread count is read by the runtime from ``TVM_NUM_THREADS``."""
+        del threads
+        return TvmSession(folder / artifact.files[0], artifact.io)
+
+
+def _host_target() -> Any:
+    """This machine's CPU by its LLVM name, so that its vector units are used; the name is in the manifest."""
+    import tvm
+
+    cpu = tvm.get_global_func("target.llvm_get_system_cpu", allow_missing=True)
+    target: dict[str, Any] = {"kind": "llvm"}
+    if cpu is not None and cpu():
+        target["mcpu"] = str(cpu())
+    return tvm.target.Target(target)
+
+
+def _from_onnx(request: BuildRequest) -> Any:
+    import onnx
+    from tvm.relax.frontend.onnx import from_onnx
+
+    assert request.onnx is not None  # noqa: S101  (a route that needs onnx gets it)
+    return from_onnx(onnx.load(str(request.onnx)), keep_params_in_input=False)
+
+
+def _from_program(request: BuildRequest) -> Any:
+    import torch
+    from tvm.relax.frontend.torch import from_exported_program
+
+    from convert.targets.torch_shapes import free_shapes
+
+    if request.source is None:
+        raise StageError("route exported-program needs the live module, and the source is a graph")
+    source = request.source()
+    shapes = (free_shapes(request.golden),) if request.golden.dims else None
+    with torch.no_grad():
+        program = torch.export.export(source.module, source.example, dynamic_shapes=shapes)
+    return from_exported_program(program, keep_params_as_input=False)
+
+
+class TvmSession(Session):
+    """A Relax virtual machine on the CPU."""
+
+    def __init__(self, file: Path, io: tuple[IoEntry, ...]) -> None:
+        """Load the library ``file``."""
+        import tvm
+        from tvm import relax
+
+        self._tensor = tvm.runtime.tensor
+        self._main = relax.VirtualMachine(tvm.runtime.load_module(str(file)), tvm.cpu())["main"]
+        self._inputs = [entry for entry in io if entry.role == "input"]
+        self._outputs = [entry for entry in io if entry.role == "output"]
+
+    def run(self, feeds: Arrays) -> dict[str, Any]:
+        """See :meth:`Session.run`."""
+        result = self._main(*(self._tensor(np.ascontiguousarray(feeds[entry.source])) for entry in self._inputs))
+        values = [result] if hasattr(result, "numpy") else list(result)
+        if len(values) != len(self._outputs):
+            raise StageError(f"the library gave {len(values)} outputs, the source has {len(self._outputs)}")
+        return {
+            entry.source: cast_exactly(entry.source, value.numpy(), entry.source_dtype)
+            for entry, value in zip(self._outputs, values, strict=True)
+        }
