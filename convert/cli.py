@@ -126,8 +126,15 @@ def run(model: str, **given: Any) -> None:
     options = _options(model, given)
     console = Console(stderr=True)
     report = pipeline.run(options, sys.argv[1:], Progress(console, quiet=given["quiet"]))
-    print_report(report, Console(), str(options.out))
+    print_report(report, _stdout(), str(options.out))
     sys.exit(report.exit_code)
+
+
+def _stdout() -> Any:
+    from rich.console import Console
+
+    # A pipe or a file has no width to fit into.
+    return Console() if sys.stdout.isatty() else Console(width=200)
 
 
 def _options(model: str, given: dict[str, Any]) -> Any:

@@ -31,14 +31,15 @@ class Context:
         folder: the output folder in the making.
         work: what is thrown away at the end.
         golden_folder: the cases.
-        seconds: wall time per step and what of it was spent inside workers.
+        seconds: wall time per step.
+        worker_seconds: per stage, the summed life of its workers, from start to end of the process.
     """
 
     options: Options
     folder: Path
     runner: Runner
     seconds: dict[str, float] = field(default_factory=dict)
-    worker_seconds: float = 0.0
+    worker_seconds: dict[str, float] = field(default_factory=dict)
     used: dict[str, Environment] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -79,7 +80,7 @@ class Context:
             name, python, stage, to_plain(args), say, self.options.threads if stage == "check" else None
         )
         with self._lock:
-            self.worker_seconds += ended.seconds
+            self.worker_seconds[stage] = self.worker_seconds.get(stage, 0.0) + ended.seconds
         return ended
 
     def start(self, name: str, python: WorkerPython, stage: str, args: dict[str, Any]) -> Worker:

@@ -5,6 +5,7 @@ golden -> export -> build and check (per target and precision) -> bench -> repor
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -45,7 +46,8 @@ def run(options: Options, command: Sequence[str], progress: Progress) -> Report:
         except BaseException:
             runner.interrupt()
             raise
-        context.seconds |= {"total": round(time.monotonic() - start, 3), "in_workers": round(context.worker_seconds, 3)}
+        context.seconds |= {f"workers.{stage}": round(spent, 3) for stage, spent in context.worker_seconds.items()}
+        context.seconds["total"] = round(time.monotonic() - start, 3)
         report = assemble(context, golden, export, [one.outcome for one in built], command)
         write_report(out.path, report, [(one.outcome, one.artifact) for one in built])
         out.publish()
@@ -140,6 +142,9 @@ def _build_precisions(
         base = made.get(target.base_precision(precision) or "")
         made[precision] = build_target(job, base)
         progress.done(line, _outcome_line(made[precision].outcome))
+    for precision in made.keys() - set(context.options.precisions):
+        # It was only made to be cast from, and nobody asked for it.
+        shutil.rmtree(context.folder / target.name / precision, ignore_errors=True)
     return [made[precision] for precision in context.options.precisions]
 
 

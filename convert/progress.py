@@ -57,14 +57,14 @@ class Progress:
             self._lines.pop(line, None)
             self._since.pop(line, None)
             if not self._quiet:
-                self._console.print(f"{line:<18} {text}", highlight=False, markup=False)
+                self._console.print(f"{line:<18} {text}", highlight=False, markup=False, soft_wrap=True)
 
     def _print(self, line: str, text: str) -> None:
         # A log wants each thing once, not every case of a check.
         key = _COUNTER.sub("", text)
         if not self._quiet and self._printed.get(line) != key:
             self._printed[line] = key
-            self._console.print(f"{line:<18} {text}", highlight=False, markup=False)
+            self._console.print(f"{line:<18} {text}", highlight=False, markup=False, soft_wrap=True)
 
     def _render(self) -> Table:
         grid = Table.grid(padding=(0, 1))

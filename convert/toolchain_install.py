@@ -158,12 +158,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _doing(log: Path) -> str:
-    """The newest step that the log speaks of, short and without the address that a file comes from."""
+    """The newest step that the log speaks of, without the address and the platform tags of a file."""
     for line in reversed(tail(log, 50)):
         if line.startswith("Installing collected packages"):
             return "Installing collected packages"
         if line.startswith(_STEPS):
-            return re.sub(r"\S*/(?=\S)", "", line)[:_LINE_WIDTH]
+            return re.sub(r"\S*/(?=\S)|-(?:cp|py)\d\S*\.whl", "", line)[:_LINE_WIDTH]
     return "starting"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import signal
 import sys
 import traceback
@@ -20,6 +21,9 @@ from typing import Any
 
 from convert.errors import InputError, StageError
 from convert.serial import read_json, to_plain, write_json
+
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_MOST_CHARACTERS = 500
 
 STAGES: dict[str, str] = {
     "golden": "convert.stages.golden:run",
@@ -122,9 +126,19 @@ def _run(job: Job, channel: Channel) -> Answer:
 
 
 def _one_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-    return text if len(text) <= 400 else text[:397] + "..."
+    """The error and, where exporters wrap it in one of their own, the error at its root."""
+    root = error
+    while root.__cause__ is not None:
+        root = root.__cause__
+    text = _first_line(error)
+    if root is not error and _first_line(root) not in text:
+        text = f"{text} (because of {_first_line(root)})"
+    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 3] + "..."
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in _ANSI.sub("", str(error)).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0]}"[:250] if lines else type(error).__name__
 
 
 def _die_with(parent: int) -> None:

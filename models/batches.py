@@ -109,7 +109,7 @@ def _smallest(first: int | str, bounds: Mapping[str, Dim]) -> int:
 def _require_fit(sample: Sample, specs: Sequence[InputSpec], bounds: Mapping[str, Dim]) -> None:
     values: dict[str, int] = {}
     for spec in specs:
-        shape = sample[spec.name].shape
+        shape, before = sample[spec.name].shape, dict(values)
         fits = len(shape) == len(spec.shape)
         for want, size in zip(spec.shape, shape, strict=False):
             if isinstance(want, str):
@@ -118,7 +118,7 @@ def _require_fit(sample: Sample, specs: Sequence[InputSpec], bounds: Mapping[str
                 fits = fits and want == size
         if not fits:
             raise InputError(
-                f"the sample of {spec.name} is {list(shape)}, but {_wanted(spec, bounds, values)} is wanted; "
+                f"the sample of {spec.name} is {list(shape)}, but {_wanted(spec, bounds, before)} is wanted; "
                 "change the samples, --input or --dim"
             )
 

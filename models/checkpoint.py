@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 from convert.errors import InputError
@@ -22,6 +23,7 @@ _KEYS = (
     "weights",
 )
 _PREFIXES = ("module.", "_orig_mod.", "model.", "net.")
+_MOST_WRAPPERS = 3
 _DEEPEST = 4
 
 
@@ -80,17 +82,22 @@ def fill(module: Any, weights: dict[str, Any], path: str) -> list[str]:
 
 def strip_prefixes(weights: dict[str, Any], wanted: set[str]) -> tuple[dict[str, Any], list[str]]:
     """Take off the prefixes that DataParallel, torch.compile and trainers add, if more of ``wanted`` match so."""
+    best, notes = weights, list[str]()
+    for count in range(1, _MOST_WRAPPERS + 1):
+        for prefixes in product(_PREFIXES, repeat=count):
+            shorter, changes = _strip(weights, prefixes)
+            if len(shorter) == len(weights) and len(wanted & shorter.keys()) > len(wanted & best.keys()):
+                best, notes = shorter, changes
+    return best, notes
+
+
+def _strip(weights: dict[str, Any], prefixes: tuple[str, ...]) -> tuple[dict[str, Any], list[str]]:
+    """Take off these prefixes one after another; two names that become one make the result shorter."""
     notes = []
-    improved = True
-    while improved:
-        improved = False
-        for prefix in _PREFIXES:
-            shorter = {_without(key, prefix): item for key, item in weights.items()}
-            clash = len(shorter) < len(weights)
-            if not clash and len(wanted & set(shorter)) > len(wanted & set(weights)):
-                changed = len(set(weights) - set(shorter))
-                notes.append(f"prefix {prefix} stripped from {changed} keys")
-                weights, improved = shorter, True
+    for prefix in prefixes:
+        shorter = {_without(key, prefix): item for key, item in weights.items()}
+        notes.append(f"prefix {prefix} stripped from {len(weights.keys() - shorter.keys())} keys")
+        weights = shorter
     return weights, notes
 
 

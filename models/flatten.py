@@ -111,8 +111,13 @@ def FlatModule(module: Any, plan: Any) -> Any:  # noqa: N802  (it stands for a c
             results = [item for _, item in flatten(self.module(*args, **kwargs))]
             return tuple(_copied_if_seen(results, list(tensors)))
 
+        def train(self, mode: bool = True) -> Any:
+            # The module is in evaluation mode for good; that of a program refuses to be told so.
+            self.training = False
+            return self
+
     Flat.__name__ = Flat.__qualname__ = "FlatModule"
-    return Flat().eval() if not _is_exported(module) else Flat()
+    return Flat().train(False)
 
 
 def _copied_if_seen(results: list[Any], seen: list[Any]) -> list[Any]:
@@ -122,10 +127,3 @@ def _copied_if_seen(results: list[Any], seen: list[Any]) -> list[Any]:
         seen.append(item)
         copied.append(fresh)
     return copied
-
-
-def _is_exported(module: Any) -> bool:
-    """Whether this is ``ExportedProgram.module()``, which refuses ``eval()``."""
-    import torch
-
-    return isinstance(module, torch.fx.GraphModule) and "eval" in vars(module)

@@ -116,7 +116,8 @@ def _first_bad(value: Any, path: tuple[str, ...], node: bool) -> str:
     if "as_custom_obj" in value:
         return "a custom object"
     for key, item in value.items():
-        if not LABEL.fullmatch(key):
+        # Ranges are looked up by the text of an expression.
+        if not (LABEL.fullmatch(key) or (path[-1:] == ("range_constraints",) and is_arithmetic(key))):
             return f"{key[:60]!r} as a name"
         # Stack traces and the like, which torch keeps as text.
         bad = "" if key == "metadata" else _first_bad(item, (*path, key), node or key == "nodes")

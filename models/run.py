@@ -54,11 +54,22 @@ def plan_call(loaded: Loaded, input_names: Sequence[str]) -> CallPlan:
     if loaded.exported is not None:
         return CallPlan(names, _by_program(loaded.exported, names))
     if known and all(name in known for name in names):
-        return CallPlan(names, lambda tensors: ((), dict(zip(names, tensors, strict=True))))
+        return CallPlan(names, _by_keyword(names, known if loaded.script else ()))
     if known and len(names) > len(known):
         raise InputError(f"forward takes {len(known)} inputs ({', '.join(known)}), not {len(names)}; give as many")
     note = f"inputs {', '.join(names)} given to forward by position" + (f" ({', '.join(known)})" if known else "")
     return CallPlan(names, lambda tensors: (tuple(tensors), {}), (note,))
+
+
+def _by_keyword(names: tuple[str, ...], order: tuple[str, ...]) -> Arrange:
+    """Give tensors by keyword; those that lead ``order`` by position, since torch.export calls TorchScript so only."""
+    leading = [name for at, name in enumerate(order) if set(order[: at + 1]) <= set(names)]
+
+    def arrange(tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        given = dict(zip(names, tensors, strict=True))
+        return tuple(given.pop(name) for name in leading), given
+
+    return arrange
 
 
 def _by_program(program: Any, names: tuple[str, ...]) -> Arrange:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from convert.errors import StageError
+from convert.specs import shape_at
 from convert.targets.base import BuildRequest
 
 #: An ASCII name without spaces: onnx2tf derives names of files and tensors from it.
@@ -107,12 +108,11 @@ def _copy(request: BuildRequest) -> Path:
 def _freeze(file: Path, request: BuildRequest) -> None:
     import onnx
 
-    sizes = {dim.name: dim.opt for dim in request.golden.dims}
+    opt = {dim.name: dim.opt for dim in request.golden.dims}
     model = onnx.load(str(file))
-    for value in model.graph.input:
-        for size in value.type.tensor_type.shape.dim:
-            if size.dim_param in sizes:
-                size.dim_value = sizes[size.dim_param]
+    for value, spec in zip(model.graph.input, request.golden.inputs, strict=True):
+        for axis, size in zip(value.type.tensor_type.shape.dim, shape_at(spec, opt), strict=True):
+            axis.dim_value = size
     for value in (*model.graph.output, *model.graph.value_info):
         value.type.tensor_type.ClearField("shape")
     onnx.save(onnx.shape_inference.infer_shapes(model), str(file))

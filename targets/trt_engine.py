@@ -164,7 +164,7 @@ def compare(got: dict[str, np.ndarray[Any, Any]], golden: Any, limits: dict[str,
         if not np.array_equal(value[~finite], wanted[~finite], equal_nan=True) or not np.isfinite(value[finite]).all():
             wrong.append(f"{name}: NaN or infinity in other places than in the source")
             continue
-        truth = golden[f"truth:{name}"] if f"truth:{name}" in golden else wanted
+        truth = golden.get(f"truth:{name}", wanted)
         gap = np.abs(value[finite].astype(np.float64) - truth[finite])
         worst, rms = (float(gap.max()), float(np.sqrt(np.mean(gap**2)))) if gap.size else (0.0, 0.0)
         if not (worst <= limit["max_error"] and rms <= limit["rms_error"]):

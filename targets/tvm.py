@@ -57,6 +57,7 @@ class Tvm(Target):
             (FILE,),
             io_as_exported(request.golden),
             host_platform(),
+            notes=(f"compiled for the CPU {target.attrs.get('mcpu', 'generic')}; it may not run on another",),
             versions=installed("apache-tvm", "apache-tvm-ffi", "onnx"),
             settings={
                 "target": {key: value for key, value in dict(target.export()).items() if isinstance(value, str | int)}

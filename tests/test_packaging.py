@@ -120,7 +120,9 @@ def loaded_by(code: str) -> list[str]:
 
 
 def parent_modules() -> list[str]:
-    return sorted(f"convert.{path.stem}" for path in (ROOT / "convert").glob("[!_]*.py"))
+    """All modules but those of the folders that are linked in, and the stages, which run in workers."""
+    found = [path.relative_to(ROOT) for path in (ROOT / "convert").rglob("[!_]*.py")]
+    return sorted(".".join(path.with_suffix("").parts) for path in found if path.parts[1] not in {*LINKED, "stages"})
 
 
 def test_the_test_would_notice_a_toolkit(tmp_path: Path) -> None:
@@ -130,7 +132,7 @@ def test_the_test_would_notice_a_toolkit(tmp_path: Path) -> None:
 
 def test_no_module_of_the_parent_loads_a_toolkit() -> None:
     names = [*parent_modules(), "convert.targets.base", "convert.validators", "convert.models"]
-    assert "convert.toolchains" in names
+    assert {"convert.cli", "convert.toolchains", "convert.steps.export"} <= set(names)
     assert loaded_by(f"import {', '.join(names)}") == []
 
 
@@ -143,8 +145,6 @@ def test_the_metadata_of_targets_loads_no_toolkit() -> None:
 def test_no_toolkit_is_loaded_where_none_is_needed(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not (ROOT / "convert/cli.py").is_file():
-        pytest.skip("the command line is not there yet")
     monkeypatch.setenv("CONVERT_CACHE", str(tmp_path))
     code = (
         "import sys\nfrom convert.cli import main\n"
@@ -171,8 +171,8 @@ def test_the_wheel_works_in_an_empty_environment(wheel: Path, tmp_path: Path) ->
 
     convert = tmp_path / "a venv/bin/convert"
     assert output(convert, "--version").split()[-1] == __version__
-    assert "--target" in output(convert, "--help")
-    assert output(convert, "--help").split()[1:] == output(python, "-m", "convert", "--help").split()[1:]
+    assert "toolchain" in output(convert, "--help")
+    assert "toolchain" in output(python, "-m", "convert", "--help")
     assert "convert toolchain install core" in " ".join(output(convert, "targets").split())
     assert "onnx2tf" in output(convert, "toolchain", "list")
     names = "targets", "validators", "models"

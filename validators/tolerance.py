@@ -23,6 +23,8 @@ _CONSTANT = {"float32": 2e-5, "float16": 1e-2}
 #: Lowest signal-to-noise ratio of a float16 artifact, in dB; a trained CNN has about 70.
 _LEAST_SQNR_FLOAT16 = 40.0
 _HALF_FLOORS = 3.0
+#: Edge values put normalisations where they divide by nearly nothing, so that one floor there is luck.
+_EDGE_FACTOR = 5.0
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,11 @@ def typical(floors: Iterable[Floor]) -> Typical:
         rms_share=_median([f.rms_error / f.scale for f in known if f.rms_error is not None]),
         half_share=_median([f.half_max / f.scale for f in known if f.half_max is not None]),
     )
+
+
+def multiple_for(origin: str, multiple: float) -> float:
+    """How many floors a case of this ``origin`` (``draw``, ``sample``, ``edge``) allows a target with ``multiple``."""
+    return multiple * _EDGE_FACTOR if origin == "edge" else multiple
 
 
 def limit_for(precision: str, floor: Floor, usual: Typical, multiple: float, rms_of_source: float) -> Limit:

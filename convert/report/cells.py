@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from convert.records import Check, Latency, Outcome
 
-COLUMNS = (
-    "target",
-    "precision",
-    "status",
-    "route",
-    "worst error",
-    "of limit",
-    "size",
-    "p50",
-    "× onnxruntime",
-    "× eager",
-    "seconds",
-)
+COLUMNS = ("target", "precision", "status", "route", "error", "of limit", "size", "p50 ms", "× ort", "× eager", "s")
 
 
 def worst_check(outcome: Outcome) -> Check | None:
@@ -53,7 +41,7 @@ def row(outcome: Outcome) -> tuple[str, ...]:
 def _latency_cells(latency: Latency | None) -> tuple[str, str, str]:
     if latency is None:
         return "–", "–", "–"
-    return f"{latency.p50_ms:.2f} ms", _ratio(latency.ratio_to_onnxruntime), _ratio(latency.ratio_to_eager)
+    return f"{latency.p50_ms:.3g}", _ratio(latency.ratio_to_onnxruntime), _ratio(latency.ratio_to_eager)
 
 
 def _ratio(value: float | None) -> str:

@@ -9,23 +9,37 @@ from convert.records import Report, Status
 from convert.report.cells import COLUMNS, remarks, row
 
 _COLOURS = {Status.PASSED: "green", Status.FAILED: "red", Status.DEFERRED: "yellow", Status.SKIPPED: "dim"}
-_RIGHT = frozenset(("worst error", "of limit", "size", "p50", "× onnxruntime", "× eager", "seconds"))
+_RIGHT = frozenset(COLUMNS[4:])
+#: Columns that a narrow terminal does without; the report has them all.
+_DISPENSABLE = ("s", "× eager", "of limit")
+_WIDE = 100
 
 
 def print_report(report: Report, console: Console, folder: str) -> None:
     """Print the table, what must be said about single rows, and where the report lies."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in COLUMNS:
-        table.add_column(column, justify="right" if column in _RIGHT else "left", no_wrap=True)
+    console.print()
+    console.print(_table(report, narrow=console.is_terminal and console.width < _WIDE), soft_wrap=True)
+    for outcome in report.artifacts:
+        for text in remarks(outcome):
+            console.print(
+                f"{outcome.target} {outcome.precision}: {text}", highlight=False, markup=False, soft_wrap=True
+            )
+    _print_footer(report, console, folder)
+
+
+def _table(report: Report, narrow: bool) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    shown = [place for place, column in enumerate(COLUMNS) if not (narrow and column in _DISPENSABLE)]
+    for place in shown:
+        table.add_column(COLUMNS[place], justify="right" if COLUMNS[place] in _RIGHT else "left", no_wrap=True)
     for outcome in report.artifacts:
         cells = list(row(outcome))
         cells[2] = f"[{_COLOURS[outcome.status]}]{cells[2]}[/]"
-        table.add_row(*cells)
-    console.print()
-    console.print(table)
-    for outcome in report.artifacts:
-        for text in remarks(outcome):
-            console.print(f"{outcome.target} {outcome.precision}: {text}", highlight=False, markup=False)
+        table.add_row(*(cells[place] for place in shown))
+    return table
+
+
+def _print_footer(report: Report, console: Console, folder: str) -> None:
     threads = report.options["threads"]
     if any(outcome.latency for outcome in report.artifacts):
         console.print(

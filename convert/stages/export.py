@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from convert.errors import StageError
+from convert.options import LEAST_OPSET
 from convert.records import Golden, InputSpec, ModelRef, OutputSpec
 from convert.serial import from_plain
 from convert.stages.source import LiveSource, live_source
@@ -31,7 +32,7 @@ def run(args: dict[str, Any], channel: Channel) -> dict[str, Any]:
     warnings.filterwarnings("ignore")
     channel.say("exporting")
     if route == "as-given":
-        _copy_onnx(Path(args["ref"]["path"]), file)
+        opset = _copy_onnx(Path(args["ref"]["path"]), file, opset, exact=bool(args["exact"]))
     else:
         source = live_source(from_plain(ModelRef, args["ref"]), golden)
         _ROUTES[route](source, golden, file, opset)
@@ -138,12 +139,22 @@ def _torchscript(source: LiveSource, golden: Golden, file: Path, opset: int) -> 
 _ROUTES: dict[str, Callable[[LiveSource, Golden, Path, int], None]] = {"dynamo": _dynamo, "torchscript": _torchscript}
 
 
-def _copy_onnx(origin: Path, file: Path) -> None:
+def _copy_onnx(origin: Path, file: Path, opset: int, exact: bool) -> int:
+    """Copy a graph with all its weights, at ``opset`` or, unless ``exact``, at its own where that is older.
+
+    Returns the opset of the copy; 13 at least.
+    """
     import onnx
 
     # Loading and saving again folds external weights of the original into the copy, wherever they lay.
     model = onnx.load(str(origin))
-    onnx.save(model, str(file), save_as_external_data=model.ByteSize() > _EXTERNAL_BYTES, location=f"{file.name}.data")
+    own = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 0)
+    wanted = opset if exact else max(LEAST_OPSET, min(own, opset))
+    if wanted != own:
+        model = onnx.version_converter.convert_version(model, wanted)
+    external = model.ByteSize() > _EXTERNAL_BYTES
+    onnx.save(model, str(file), save_as_external_data=external, location=f"{file.name}.data")
+    return wanted
 
 
 def _finish(file: Path, golden: Golden, opset: int, route: str) -> dict[str, Any]:
@@ -160,6 +171,7 @@ def _finish(file: Path, golden: Golden, opset: int, route: str) -> dict[str, Any
     if list(have) != list(_names(golden)):
         raise StageError(f"the file has inputs {have[0]} and outputs {have[1]}, the source {_names(golden)}")
     _tidy(model)
+    _name_axes(model, golden)
     onnx.save(model, str(file))
     axes = {
         value.name: [d.dim_param or d.dim_value for d in value.type.tensor_type.shape.dim]
@@ -178,6 +190,21 @@ def _tidy(model: Any) -> None:
     for value in (*model.graph.value_info, *model.graph.input, *model.graph.output):
         del value.metadata_props[:]
     del model.graph.metadata_props[:]
+
+
+def _name_axes(model: Any, golden: Golden) -> None:
+    """Dynamic axes carry the source's own names, whatever the exporter called them."""
+    pairs = (*zip(model.graph.input, golden.inputs, strict=True), *zip(model.graph.output, golden.outputs, strict=True))
+    renamed = {}
+    for value, spec in pairs:
+        for axis, size in zip(value.type.tensor_type.shape.dim, spec.shape, strict=False):
+            if axis.HasField("dim_param") and isinstance(size, str):
+                renamed[axis.dim_param] = size
+                axis.dim_param = size
+    for value in model.graph.value_info:
+        for axis in value.type.tensor_type.shape.dim:
+            if axis.dim_param in renamed:
+                axis.dim_param = renamed[axis.dim_param]
 
 
 def _lost_axes(golden: Golden, axes: dict[str, list[Any]]) -> list[str]:

@@ -24,6 +24,8 @@ from convert.validators.latency import Ratio, ratio, summarise, warnings_for
 CASE = "opt-draw0"
 _ROUNDS = 12
 _MOST_RUNS = 200
+_FEWEST_RUNS = 3
+_SLOW_SECONDS = 0.25
 _POLL_SECONDS = 0.2
 
 
@@ -157,13 +159,19 @@ def _measure(context: Context, golden: Golden, built: Built, references: _Refere
 def _interleave(watches: list[_Stopwatch | None], seconds: float) -> list[list[list[float]] | None]:
     """Times per stopwatch, round and run. Each gets the same share of the time, however fast it is."""
     share = seconds / _ROUNDS / sum(watch is not None for watch in watches)
-    runs = [0 if watch is None else max(1, min(_MOST_RUNS, round(share / watch.once))) for watch in watches]
+    runs = [0 if watch is None else _runs_in(share, watch.once) for watch in watches]
     rows: list[list[list[float]] | None] = [None if watch is None else [] for watch in watches]
     for _ in range(_ROUNDS):
         for watch, count, row in zip(watches, runs, rows, strict=True):
             if watch is not None and row is not None:
                 row.append(watch.run(count))
     return rows
+
+
+def _runs_in(share: float, once: float) -> int:
+    """Runs of one block: what fits into its share, but enough for percentiles where a run is not slow."""
+    least = _FEWEST_RUNS if once < _SLOW_SECONDS else 1
+    return max(least, min(_MOST_RUNS, round(share / once)))
 
 
 def _latency(context: Context, golden: Golden, rows: list[list[list[float]] | None], peak: float) -> Latency:

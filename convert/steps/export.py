@@ -27,12 +27,9 @@ class Graph:
 
 def export_onnx(context: Context, golden: Golden, say: Say) -> tuple[ExportRecord, tuple[Graph, ...]]:
     """Export and check; returns the record and the graphs that passed, the one to use first."""
-    given = golden.kind is Kind.ONNX
-    opset = (
-        0 if given and context.options.opset is None else settle_opset(context.options.opset, context.options.targets)
-    )
+    opset = settle_opset(context.options.opset, context.options.targets)
     results, graphs = [], []
-    for route in ("as-given",) if given else ROUTES:
+    for route in ("as-given",) if golden.kind is Kind.ONNX else ROUTES:
         result, graph = _try_route(context, golden, route, opset, say)
         results.append(result)
         if graph is not None:
@@ -68,13 +65,15 @@ def _try_route(context: Context, golden: Golden, route: str, opset: int, say: Sa
             "golden": golden,
             "route": route,
             "opset": opset,
+            "exact": context.options.opset is not None,
             "file": str(file),
         },
         lambda text: say(f"{text} ({route})"),
     )
     log = context.runner.relative_log(ended.log)
     if not ended.ok:
-        return RouteResult(route, Status.FAILED, "export", ended.answer.reason, ended.seconds, log), None
+        reason = "; ".join(text for text in (ended.answer.reason, ended.answer.advice) if text)
+        return RouteResult(route, Status.FAILED, "export", reason, ended.seconds, log), None
     return _check(context, golden, Graph(route, file, ended.value), ended.seconds, log, say)
 
 
