@@ -14,6 +14,7 @@ from convert.errors import InputError
 from convert.jobs import Ended, Runner, Worker, WorkerPython
 from convert.options import Options
 from convert.serial import to_plain
+from convert.targets.base import Target
 from convert.toolchains import Environment, find, install_command
 
 Say = Callable[[str], None]
@@ -66,6 +67,10 @@ class Context:
         with self._lock:
             self.used[name] = environment
         return environment
+
+    def runtime(self, target: Target) -> WorkerPython:
+        """The interpreter that runs the artifacts of ``target``."""
+        return self.python(target.runtime_toolchain, target.runtime_borrows)
 
     def core(self) -> WorkerPython:
         """The interpreter that loads models; raises ``InputError``, since nothing works without it."""

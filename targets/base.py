@@ -108,6 +108,8 @@ class Target(ABC):
     precisions: ClassVar[tuple[str, ...]]
     max_opset: ClassVar[int]
     runtime_toolchain: ClassVar[str]
+    #: A second toolchain that sessions need packages of; None for none.
+    runtime_borrows: ClassVar[str | None] = None
     distributions: ClassVar[tuple[str, ...]]
     tolerance: ClassVar[Tolerance]
     #: The hardware that artifacts run on, in words, where this host may lack it; empty for the CPU.

@@ -29,6 +29,7 @@ class TensorRT(Target):
     precisions: ClassVar[tuple[str, ...]] = ("float32",)
     max_opset: ClassVar[int] = 20
     runtime_toolchain: ClassVar[str] = "trt"
+    runtime_borrows: ClassVar[str | None] = "core"  # torch holds the device's memory
     distributions: ClassVar[tuple[str, ...]] = ("tensorrt",)
     tolerance: ClassVar[Tolerance] = Tolerance(
         50.0, "not yet measured on a GPU: with TF32 off, other kernels and orders of summation are allowed for"

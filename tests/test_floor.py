@@ -10,6 +10,7 @@ import pytest
 
 from convert.records import Floor
 from convert.validators.floor import error_figures, measure, scale_of
+from convert.validators.numbers import rms_of
 
 NAN, INF = math.nan, math.inf
 
@@ -75,3 +76,10 @@ HALF = array([1, 2, 4, 4.5], "float16")
 )
 def test_measure(source: Any, truth: Any, half: Any, floor: Floor) -> None:
     assert measure(source, truth, half) == floor
+
+
+@pytest.mark.parametrize(
+    ("values", "rms"), [([3, 4, -5, 0], math.sqrt(12.5)), ([NAN, INF, 2], 2.0), ([NAN], 0.0), ([], 0.0), ([1e30], 1e30)]
+)
+def test_rms_of(values: list[float], rms: float) -> None:
+    assert rms_of(array(values)) == pytest.approx(rms, rel=1e-7)

@@ -18,9 +18,9 @@ HEAD, TAIL = 1 << 20, 1 << 16
 def copied(data: bytes, path: Path, piece: int = 1 << 15) -> bytes:
     """What ``CappedLog`` makes of ``data``, written in pieces."""
     reading, writing = os.pipe()
-    with open(reading, "rb") as pipe:
+    with os.fdopen(reading, "rb") as pipe:
         log = CappedLog(pipe, path)
-        with open(writing, "wb", buffering=0) as out:
+        with os.fdopen(writing, "wb", buffering=0) as out:
             for start in range(0, len(data), piece):
                 out.write(data[start : start + piece])
         log.finish()
@@ -51,7 +51,7 @@ def test_a_long_log_keeps_start_and_end_and_says_what_is_missing(tmp_path: Path,
 
 def test_what_arrives_is_on_disk_at_once(tmp_path: Path) -> None:
     reading, writing = os.pipe()
-    with open(reading, "rb") as pipe, open(writing, "wb", buffering=0) as out:
+    with os.fdopen(reading, "rb") as pipe, os.fdopen(writing, "wb", buffering=0) as out:
         log = CappedLog(pipe, tmp_path / "log")
         out.write(b"loading\n")
         deadline = time.monotonic() + 5
@@ -66,7 +66,7 @@ def test_what_arrives_is_on_disk_at_once(tmp_path: Path) -> None:
 def test_a_pipe_that_someone_keeps_open_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "_JOIN_SECONDS", 0.05)
     reading, writing = os.pipe()
-    with open(reading, "rb") as pipe, open(writing, "wb", buffering=0) as out:
+    with os.fdopen(reading, "rb") as pipe, os.fdopen(writing, "wb", buffering=0) as out:
         log = CappedLog(pipe, tmp_path / "log")
         start = time.monotonic()
         log.finish()

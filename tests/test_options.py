@@ -13,7 +13,6 @@ from convert.records import Kind, ModelRef
 from convert.targets import TARGETS, load_target
 
 
-
 def refusal(call: object, *args: object) -> str:
     """The text of the ``InputError`` of ``call(*args)``."""
     assert callable(call)

@@ -48,7 +48,9 @@ for name in TARGETS:
     target.missing(), target.summary, target.tolerance
 print(json.dumps(sorted(sys.modules)))
 """
-READ_COMMAND_LINE = "import json, sys, convert.cli, convert.pipeline, convert.options; print(json.dumps(sorted(sys.modules)))"
+READ_COMMAND_LINE = (
+    "import json, sys, convert.cli, convert.pipeline, convert.options; print(json.dumps(sorted(sys.modules)))"
+)
 
 
 @pytest.mark.parametrize("code", [READ_ALL, READ_COMMAND_LINE])

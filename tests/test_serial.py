@@ -39,7 +39,7 @@ def make(kind: Any, variant: int) -> Any:
         float: FLOATS,
         int: (0, -3, 2**62),
         bool: (True, False),
-        str: ("", "é\n\"x\"", "NaN"),
+        str: ("", 'é\n"x"', "NaN"),
         type(None): (None,),
         Any: (None, 1, "two", [3, {"four": 5.0}]),
     }
@@ -114,7 +114,11 @@ def test_from_plain_of_a_tuple_of_records() -> None:
         (Dim, {"name": "N", "min": 1, "opt": 4}, "missing 1 required positional argument: 'max'"),
         (Dim, {"name": "N", "min": 1, "opt": 4, "max": 16, "step": 2}, r"Dim has no field \['step'\]"),
         (Dim, None, "object is not iterable"),
-        (Check, {"case": "a", "output": "y", "rule": "", "figure": 0, "limit": 1, "passed": 1}, "expected <class 'bool'>"),
+        (
+            Check,
+            {"case": "a", "output": "y", "rule": "", "figure": 0, "limit": 1, "passed": 1},
+            "expected <class 'bool'>",
+        ),
         (Check, {"case": "a", "output": "y", "rule": "", "figure": 0, "limit": 1, "passed": "yes"}, "got 'yes'"),
         (Check, {"case": "a", "output": "y", "rule": "", "figure": 0, "limit": 1, "passed": None}, "got None"),
         (Floor, {"scale": None, "max_error": None, "rms_error": None}, "NoneType"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from convert.records import Floor
-from convert.validators.tolerance import Limit, Typical, limit_for, typical
+from convert.validators.tolerance import Limit, Typical, limit_for, multiple_for, typical
 
 EPS = 2.0**-23
 ULPS = 8 * EPS
@@ -38,7 +38,11 @@ def usual(scale: float = 1.0, worst: float | None = 0.0, rms: float | None = 0.0
         (Floor(1.0, 2.0**-16, 2.0**-18), usual(1.0, 2.0**-22, 2.0**-22), Limit(2.0**-13, 2.0**-15, 2.0**-16, RULE)),
         # An output of zeros: all but equal, where other cases show how large it gets ...
         (Floor(0.0, 0.0, 0.0), usual(1.0), Limit(ULPS * EPS, ULPS * EPS, 0.0, RULE)),
-        (Floor(0.0, 0.0, 0.0), usual(1.0, 2.0**-16, 2.0**-18), Limit(EPS * 2.0**-13, EPS * 2.0**-15, EPS / 2**16, RULE)),
+        (
+            Floor(0.0, 0.0, 0.0),
+            usual(1.0, 2.0**-16, 2.0**-18),
+            Limit(EPS * 2.0**-13, EPS * 2.0**-15, EPS / 2**16, RULE),
+        ),
         (Floor(0.0, 2.0**-20, 0.0), usual(1.0), Limit(1e-3 * EPS, ULPS * EPS, 2.0**-20, RULE)),
         # ... and equal where nothing is known.
         (Floor(0.0, 0.0, 0.0), usual(0.0, None, None, None), Limit(0.0, 0.0, 0.0, RULE)),
@@ -111,7 +115,12 @@ def test_another_precision_is_held_to_the_strict_rule() -> None:
         ([Floor(0.0, 1.0, 1.0, 1.0, 1.0)], Typical(0.0, None, None, None)),
         ([Floor(2.0, None, None)], Typical(2.0, None, None, None)),
         (
-            [Floor(2.0, 1.0, 0.5, 4.0, 9.0), Floor(4.0, 1.0, 4.0, 1.0, 9.0), Floor(8.0, 8.0, 0.0, None), Floor(0.0, 9, 9)],
+            [
+                Floor(2.0, 1.0, 0.5, 4.0, 9.0),
+                Floor(4.0, 1.0, 4.0, 1.0, 9.0),
+                Floor(8.0, 8.0, 0.0, None),
+                Floor(0.0, 9, 9),
+            ],
             Typical(8.0, 0.5, 0.25, 1.125),
         ),
         ([Floor(1.0, 0.0, 0.0, 0.0), Floor(1.0, 1.0, 3.0, 5.0)], Typical(1.0, 0.5, 1.5, 2.5)),
@@ -125,3 +134,8 @@ def test_typical(floors: list[Floor], summary: Typical) -> None:
 def test_one_noisy_case_does_not_lift_the_others() -> None:
     calm = [Floor(1.0, 2.0**-20, 2.0**-21, 2.0**-10)] * 4
     assert typical([*calm, Floor(1.0, 0.5, 0.5, 0.5)]) == Typical(1.0, 2.0**-20, 2.0**-21, 2.0**-10)
+
+
+@pytest.mark.parametrize(("origin", "multiple"), [("draw", 8.0), ("sample", 8.0), ("edge", 40.0), ("", 8.0)])
+def test_only_edges_may_be_off_by_more(origin: str, multiple: float) -> None:
+    assert multiple_for(origin, 8.0) == multiple

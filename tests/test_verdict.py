@@ -110,10 +110,27 @@ def test_what_could_not_be_measured_is_the_worst() -> None:
 
 
 def test_a_case_that_did_not_run_names_the_case_alone() -> None:
-    assert verdict([failed_case(CASES[1], "boom")], GOLDEN).reason == "case b (N=4): boom (failed in 1 of 2 cases)"
+    failed = failed_case(CASES[1], "boom")
+    assert failed == Check("b", "", "runs at every shape", math.inf, 0.0, False, {"N": 4}, detail="boom")
+    assert verdict([failed], GOLDEN).reason == "case b (N=4): boom (failed in 1 of 2 cases)"
 
 
 EXPECTED: Arrays = {"y": np.array([1, 0, 0, 0], np.float32), "i": np.array([3, 1, 2, 0])}
+
+
+def test_every_output_has_its_check_and_one_too_many_is_a_failed_one() -> None:
+    usual = {"y": Typical(1.0, None, None, None)}
+    checks = compare_case(CASES[0], "float32", 8.0, EXPECTED, {}, {"z": 1, "y": EXPECTED["y"], "extra": None}, usual)
+    assert [(check.output, check.passed) for check in checks[:2]] == [("y", True), ("i", False)]
+    assert checks[1].detail == "the output is missing"
+    rule, detail = "same outputs as the source", "the source has no output extra"
+    assert checks[2:] == [Check("a", "extra", rule, math.inf, 0.0, False, {"N": 1}, detail=detail)]
+
+
+def test_a_floating_output_without_a_floor_is_never_waved_through() -> None:
+    usual = {"y": Typical(1.0, None, None, None)}
+    with pytest.raises(KeyError, match="y"):
+        compare_case(replace(CASES[0], floors={}), "float32", 8.0, EXPECTED, {}, EXPECTED, usual)
 
 
 def judge(spoil: Callable[[Arrays], object], at: str) -> Verdict:

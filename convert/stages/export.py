@@ -34,7 +34,7 @@ def run(args: dict[str, Any], channel: Channel) -> dict[str, Any]:
     if route == "as-given":
         opset = _copy_onnx(Path(args["ref"]["path"]), file, opset, exact=bool(args["exact"]))
     else:
-        source = live_source(from_plain(ModelRef, args["ref"]), golden)
+        source = live_source(from_plain(ModelRef, args["ref"]), golden, trace=route == "torchscript")
         _ROUTES[route](source, golden, file, opset)
     return _finish(file, golden, opset, route)
 
@@ -193,18 +193,38 @@ def _tidy(model: Any) -> None:
 
 
 def _name_axes(model: Any, golden: Golden) -> None:
-    """Dynamic axes carry the source's own names, whatever the exporter called them."""
-    pairs = (*zip(model.graph.input, golden.inputs, strict=True), *zip(model.graph.output, golden.outputs, strict=True))
+    """Declare the axes as the source has them: dynamic ones under its own names.
+
+    Exporters invent names, and may declare the size of the example for an output that follows its input all the same;
+    whether it does is what the check finds out.
+    """
     renamed = {}
-    for value, spec in pairs:
+    for value, spec in zip(model.graph.input, golden.inputs, strict=True):
         for axis, size in zip(value.type.tensor_type.shape.dim, spec.shape, strict=False):
-            if axis.HasField("dim_param") and isinstance(size, str):
+            if isinstance(size, str) and axis.dim_param:
                 renamed[axis.dim_param] = size
                 axis.dim_param = size
+    frozen = [_declare_output(value, spec) for value, spec in zip(model.graph.output, golden.outputs, strict=True)]
+    if any(frozen):
+        # The shapes in between come from the same assumption.
+        del model.graph.value_info[:]
     for value in model.graph.value_info:
         for axis in value.type.tensor_type.shape.dim:
             if axis.dim_param in renamed:
                 axis.dim_param = renamed[axis.dim_param]
+
+
+def _declare_output(value: Any, spec: OutputSpec) -> bool:
+    """Name the dynamic axes of one output; True if one had been declared with a fixed size."""
+    frozen = False
+    for axis, size in zip(value.type.tensor_type.shape.dim, spec.shape, strict=False):
+        if isinstance(size, str) or size == -1:
+            frozen |= axis.HasField("dim_value")
+            if isinstance(size, str):
+                axis.dim_param = size
+            elif axis.HasField("dim_value"):
+                axis.ClearField("dim_value")
+    return frozen
 
 
 def _lost_axes(golden: Golden, axes: dict[str, list[Any]]) -> list[str]:

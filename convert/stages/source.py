@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from convert.cases import Plan, draw
-from convert.models.flatten import FlatModule
-from convert.models.load import Loaded, load
-from convert.models.run import CallPlan, plan_call
+from convert.models.load import load
+from convert.models.run import plan_call
+from convert.models.scripted import for_export, for_trace
 from convert.records import Dim, Golden, ModelRef
 
 
@@ -24,21 +24,20 @@ class LiveSource:
         exported: the exported program, when the source is one.
     """
 
-    loaded: Loaded
-    plan: CallPlan
     module: Any
     example: tuple[Any, ...]
     dims: dict[str, int]
     exported: Any | None
 
 
-def live_source(ref: ModelRef, golden: Golden, fixed: bool = False) -> LiveSource:
+def live_source(ref: ModelRef, golden: Golden, fixed: bool = False, trace: bool = False) -> LiveSource:
     """Load the source once more, with example inputs for an exporter.
 
     Args:
         ref: the model.
         golden: its interface.
         fixed: take the optimum of every dynamic dimension as it is, for converters whose files have fixed sizes.
+        trace: the module goes to an exporter that traces, and not to one that builds on ``torch.export``.
     """
     import torch
 
@@ -47,7 +46,8 @@ def live_source(ref: ModelRef, golden: Golden, fixed: bool = False) -> LiveSourc
     dims = {dim.name: dim.opt for dim in golden.dims} if fixed else export_dims(golden.dims)
     feeds = draw(Plan("export", "draw", dims, 11), golden.inputs, {})
     example = tuple(torch.from_numpy(feeds[spec.name]) for spec in golden.inputs)
-    return LiveSource(loaded, plan, FlatModule(loaded.module, plan), example, dims, loaded.exported)
+    module = for_trace(loaded, plan, example) if trace else for_export(loaded, plan, example)
+    return LiveSource(module, example, dims, loaded.exported)
 
 
 def export_dims(dims: Sequence[Dim]) -> dict[str, int]:

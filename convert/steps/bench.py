@@ -140,8 +140,7 @@ def _bench(context: Context, golden: Golden, built: Built, references: _Referenc
 
 def _measure(context: Context, golden: Golden, built: Built, references: _References) -> Latency:
     assert built.artifact is not None  # noqa: S101  (it passed)
-    target = load_target(built.artifact.target)
-    python = context.python(target.runtime_toolchain)
+    python = context.runtime(load_target(built.artifact.target))
     args = _common(context, golden) | {"artifact": built.artifact, "folder": str(built.folder)}
     name = f"{built.outcome.target}-{built.outcome.precision}"
     subject = _Stopwatch(context, name, python, args)

@@ -204,7 +204,7 @@ def _deferral(job: Job) -> str:
         return ""
     context = job.context
     try:
-        python, extra = context.python(job.target.runtime_toolchain), ""
+        python, extra = context.runtime(job.target), ""
     except ToolchainMissing as error:
         python, extra = context.core(), f"; {error}"
     ended = context.run(f"{job.label}-probe", python, "probe", {"target": job.target.name}, job.say)

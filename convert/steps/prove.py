@@ -24,7 +24,7 @@ class Proof:
 
 def prove(context: Context, name: str, artifact: Artifact, folder: Path, golden: Golden, say: Say) -> Proof:
     """Compare ``artifact`` (its files in ``folder``) with the source in every case."""
-    python = context.python(load_target(artifact.target).runtime_toolchain)
+    python = context.runtime(load_target(artifact.target))
     ended = context.run(
         f"{name}-check",
         python,
