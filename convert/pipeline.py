@@ -22,8 +22,9 @@ from convert.report.assemble import assemble
 from convert.report.write import write_report
 from convert.serial import from_plain
 from convert.steps.bench import bench_all
-from convert.steps.build import Built, Job, build_target
+from convert.steps.build import build_target
 from convert.steps.export import Graph, export_onnx
+from convert.steps.job import Built, Job
 from convert.targets.base import Target
 
 EXIT_PASSED, EXIT_FAILED, EXIT_USAGE, EXIT_DEFERRED = 0, 1, 2, 3

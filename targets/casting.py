@@ -29,4 +29,12 @@ def cast_exactly(name: str, value: Array, dtype: Any) -> Array:
                 f"{name} holds {outside}, which does not fit the artifact's {wanted} ({low}..{high}); "
                 f"keep the values in that range or choose a target with {value.dtype}"
             )
-    return value.astype(wanted)
+    with np.errstate(invalid="ignore", over="ignore"):
+        result = value.astype(wanted)
+        same = (value.dtype.kind == "f") == (wanted.kind == "f") or np.array_equal(result.astype(value.dtype), value)
+    if not same:
+        raise StageError(
+            f"{name} holds values of {value.dtype} that {wanted} cannot hold exactly; "
+            "the artifact has another dtype there than the source"
+        )
+    return result

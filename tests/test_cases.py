@@ -169,4 +169,4 @@ def test_only_float16_is_spared_and_only_the_large_edge() -> None:
     names = ["opt-draw0", "edge-large", "edge-zeros", "edge-large2"]
     assert skipped_cases("float16", names) == frozenset({"edge-large"})
     assert skipped_cases("float16", ["opt-draw0"]) == frozenset()
-    assert skipped_cases("float32", names) == frozenset()
+    assert skipped_cases("float32", names) == skipped_cases("int8", names) == frozenset()

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+
 from convert.models.zoo import ZOO, Reference
 from convert.specs import format_input, parse_dim, parse_input, shape_at
 from convert.targets import TARGETS, load_target

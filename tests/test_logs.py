@@ -99,8 +99,9 @@ def test_tail_cuts_long_lines(tmp_path: Path) -> None:
 
 
 def test_tail_reads_only_the_end_of_a_large_file(tmp_path: Path) -> None:
-    (tmp_path / "log").write_bytes(b"first\n" + b"x" * TAIL + b"\nlast\n")
-    assert tail(tmp_path / "log", 9) == ["x" * 300, "last"]
+    for size, lines in ((TAIL - 12, ["first", "x" * 300, "last"]), (TAIL, ["x" * 300, "last"])):
+        (tmp_path / "log").write_bytes(b"first\n" + b"x" * size + b"\nlast\n")
+        assert tail(tmp_path / "log", 9) == lines
 
 
 def test_tail_of_no_file_is_empty(tmp_path: Path) -> None:

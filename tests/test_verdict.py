@@ -46,9 +46,10 @@ def test_everything_checked_and_passed() -> None:
 
 def test_the_worst_check_is_the_nearest_to_its_limit() -> None:
     near = check("a", "i", 0.9, 1.0)
-    assert verdict([check("a", "y", 1000.0, 4000.0), near, check("b", "y", 0.0, 0.0), check("b", "i")], GOLDEN) == (
-        Verdict(True, "", near)
-    )
+    others = [check("a", "y", 1000.0, 4000.0), check("b", "y", 0.0, 0.0), check("b", "i", 1e-9, 1e-6)]
+    assert verdict([near, *others], GOLDEN) == Verdict(True, "", near)
+    odd = check("b", "i", 1.0, 0.0)
+    assert verdict([near, *others, odd], GOLDEN).worst == odd
 
 
 @pytest.mark.parametrize("left_out", range(4))

@@ -15,8 +15,8 @@ from convert.context import Context, Say, ToolchainMissing
 from convert.errors import StageError
 from convert.jobs import Ended, Worker, WorkerPython
 from convert.records import Artifact, Golden, Kind, Latency, Status
-from convert.steps.build import Built
 from convert.steps.export import Graph
+from convert.steps.job import Built
 from convert.targets import load_target
 from convert.targets.onnx import io_as_exported, onnx_files
 from convert.validators.latency import Ratio, ratio, summarise, warnings_for

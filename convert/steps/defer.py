@@ -1,0 +1,86 @@
+"""What cannot be built on this host: prepared for another one, and never called passed."""
+
+from __future__ import annotations
+
+from convert.context import ToolchainMissing
+from convert.records import Artifact, RouteResult, Status
+from convert.serial import from_plain
+from convert.steps.export import Graph
+from convert.steps.job import Attempts, Built, Job, build_args, keep
+from convert.steps.losing import failure
+
+
+def deferral(job: Job) -> str:
+    """Why the target's device cannot be used here; empty where it can, or where the target needs none."""
+    if not job.target.device:
+        return ""
+    context = job.context
+    try:
+        python, extra = context.runtime(job.target), ""
+    except ToolchainMissing as error:
+        python, extra = context.core(), f"; {error}"
+    ended = context.run(f"{job.label}-probe", python, "probe", {"target": job.target.name}, job.say)
+    if not ended.ok:
+        return f"looking for {job.target.device} failed: {ended.answer.reason}"
+    reason = str(ended.value["reason"])
+    return f"{reason}{extra}" if reason else ""
+
+
+def defer(job: Job, why: str) -> Built:
+    """Prepare the artifact for a host with the device; ``why`` says what this one lacks."""
+    attempts = Attempts()
+    route = job.target.deferred_route()
+    graph = job.graphs[0] if job.graphs else None
+    if graph is None:
+        return Built(job.outcome(Status.FAILED, "export", f"there is no ONNX graph ({job.export_failure})"))
+    folder = job.context.work / "builds" / f"{job.label}-{route.name}"
+    folder.mkdir(parents=True)
+    ended = job.context.run(
+        f"{job.label}-{route.name}",
+        job.context.python(route.toolchain),
+        "build",
+        build_args(job, route, graph, None, folder),
+        job.say,
+    )
+    if not ended.ok:
+        attempts.results.append(RouteResult(route.name, Status.FAILED, "build", ended.answer.reason, ended.seconds))
+        return Built(failure(job, attempts))
+    artifact = from_plain(Artifact, ended.value)
+    kept = keep(job, folder, artifact.files)
+    gate = _gate(job, graph)
+    advice = (
+        f"copy the folder {job.target.name}/{job.precision} to a host with {job.target.device} and run "
+        "`python build_engine.py` in it"
+    )
+    result = RouteResult(route.name, Status.DEFERRED, "build", why, round(ended.seconds, 3))
+    return Built(
+        job.outcome(
+            Status.DEFERRED,
+            "build",
+            why,
+            advice=advice,
+            route=route.name,
+            io=artifact.io,
+            routes=(result,),
+            notes=(*artifact.notes, gate),
+            versions=artifact.versions,
+        ),
+        artifact,
+        kept,
+    )
+
+
+def _gate(job: Job, graph: Graph) -> str:
+    """What a toolchain without the device says of the graph beforehand: a hint, never a pass."""
+    from convert.targets.trt_recipe import profiles
+
+    try:
+        python = job.context.python(job.target.gate_toolchain)
+    except ToolchainMissing as error:
+        return f"parser gate not run: {error}"
+    ended = job.context.run(
+        f"{job.label}-gate", python, "gate", {"onnx": str(graph.file), "profiles": profiles(job.golden)}, job.say
+    )
+    if not ended.ok:
+        return f"parser gate failed: {ended.answer.reason}"
+    return f"parser gate {ended.value['verdict']}: {ended.value['reason']}"

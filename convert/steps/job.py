@@ -1,0 +1,83 @@
+"""One artifact to be made: what the build and the deferral of it share."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from convert.context import Context, Say
+from convert.records import Artifact, Golden, Outcome, RouteResult, Status
+from convert.steps.export import Graph
+from convert.steps.prove import Proof
+from convert.targets.base import Route, Target, host_platform
+
+
+@dataclass(frozen=True)
+class Built:
+    """An outcome with the artifact and folder behind it, where there are any."""
+
+    outcome: Outcome
+    artifact: Artifact | None = None
+    folder: Path | None = None
+
+
+@dataclass
+class Attempts:
+    """What was tried for one artifact."""
+
+    results: list[RouteResult] = field(default_factory=list)
+    proofs: list[Proof] = field(default_factory=list)
+    advice: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One artifact to be made."""
+
+    context: Context
+    golden: Golden
+    graphs: tuple[Graph, ...]
+    export_failure: str
+    target: Target
+    precision: str
+    say: Say
+
+    @property
+    def label(self) -> str:
+        """As it stands in progress lines and names of logs."""
+        return f"{self.target.name}-{self.precision}"
+
+    def outcome(self, status: Status, stage: str, reason: str, **more: Any) -> Outcome:
+        """The last word on this artifact."""
+        return Outcome(self.target.name, self.precision, host_platform(), status, stage, reason, **more)
+
+
+def build_args(job: Job, route: Route, graph: Graph | None, base: Built | None, folder: Path) -> dict[str, Any]:
+    """The arguments of the ``build`` stage."""
+    context = job.context
+    args: dict[str, Any] = {
+        "target": job.target.name,
+        "precision": job.precision,
+        "route": route.name,
+        "ref": context.options.ref,
+        "golden": job.golden,
+        "golden_folder": str(context.golden_folder),
+        "folder": str(folder),
+        "onnx": str(graph.file) if graph else None,
+        "fixed": route.name == "litert-torch",
+    }
+    if route.needs == "base" and base is not None:
+        args |= {"base": base.artifact, "base_folder": str(base.folder)}
+    return args
+
+
+def keep(job: Job, folder: Path, files: Sequence[str]) -> Path:
+    """Move the artifact's own files to their final place; whatever else the toolkit left is dropped."""
+    final = job.context.folder / job.target.name / job.precision
+    for name in files:
+        (final / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(folder / name, final / name)
+    return final

@@ -1,0 +1,29 @@
+"""Fixtures that several test files share."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# Where ``helpers`` lies: pytest's import mode puts no folder on the path.
+sys.path.insert(0, str(Path(__file__).parent))
+
+from helpers import command, full_run
+
+
+@pytest.fixture(scope="session")
+def small_onnx(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny ONNX model with a dynamic batch: the source that converts fastest, since nothing loads torch for it."""
+    file = tmp_path_factory.mktemp("small") / "small.onnx"
+    script = Path(__file__).parent / "helpers" / "make_onnx.py"
+    subprocess.run([command.python_of("core"), script, file], check=True)
+    return file
+
+
+@pytest.fixture(scope="session")
+def digits_run(tmp_path_factory: pytest.TempPathFactory) -> full_run.FullRun:
+    """The digits classifier to all targets and precisions; takes the better part of a minute."""
+    return full_run.make(tmp_path_factory.mktemp("digits"))

@@ -1,0 +1,1 @@
+"""What several test files share: the command as a user runs it, toolchains that misbehave, and what is left running."""
