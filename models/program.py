@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from convert.errors import InputError
@@ -15,8 +16,8 @@ _HUGE = 65536
 def interface(program: Any, path: str) -> tuple[tuple[InputSpec, ...], tuple[Dim, ...], list[str]]:
     """The tensors that a program takes, its dynamic dimensions, and notes.
 
-    A dimension has the name of the program's own symbol (``s31``). Its range is the program's; an open end becomes
-    four times the example's size, at least 8. A symbol of which only an expression is an input's size is frozen.
+    A dimension has the range that the program states; an open end becomes four times the example's size, at least 8. A
+    symbol of which only an expression is an input's size is frozen.
 
     Raises:
         InputError: an input is a number that may change, which no artifact can take.
@@ -36,8 +37,23 @@ def interface(program: Any, path: str) -> tuple[tuple[InputSpec, ...], tuple[Dim
         if value.dtype == torch.bfloat16:
             raise InputError(f"input {name} of {path} is bfloat16, which no runtime here takes; export it in float32")
         specs.append(InputSpec(name, dtype, shape))
-    dims = tuple(_dim(program, symbol, opt) for symbol, opt in sizes.items() if symbol not in fixed)
-    return tuple(specs), dims, notes
+    dims = [_dim(program, symbol, opt) for symbol, opt in sizes.items() if symbol not in fixed]
+    names = _readable(specs, [dim.name for dim in dims])
+    renamed = [replace(spec, shape=tuple(names.get(size, size) for size in spec.shape)) for spec in specs]
+    return tuple(renamed), tuple(replace(dim, name=names[dim.name]) for dim in dims), notes
+
+
+def _readable(specs: Sequence[InputSpec], symbols: Sequence[str]) -> dict[str | int, str]:
+    """A name that a user can write in ``--dim`` for each symbol: ``N`` for a batch, else ``INPUT_AXIS``.
+
+    The names that the user gave when exporting are not in the file.
+    """
+    names: dict[str | int, str] = {}
+    for symbol in symbols:
+        places = [(spec, axis) for spec in specs for axis, size in enumerate(spec.shape) if size == symbol]
+        batch = "N" not in names.values() and all(axis == 0 for _, axis in places)
+        names[symbol] = "N" if batch else f"{places[0][0].name}_{places[0][1]}"
+    return names
 
 
 def _tensor_inputs(program: Any, path: str) -> Iterator[tuple[str, Any]]:

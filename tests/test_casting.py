@@ -89,6 +89,11 @@ def test_an_integer_that_does_not_fit_is_an_error(
         ([2**24 + 1], "int64", "float32"),
         ([2**53 + 1], "int64", "float64"),
         ([70000], "int64", "float16"),
+        # The ends of a range, where a cast and a cast back may both saturate and look the same.
+        ([2.0**31], "float32", "int32"),
+        ([2.0**63], "float64", "int64"),
+        ([2**63 - 1], "int64", "float32"),
+        ([2**64 - 1], "uint64", "float64"),
     ],
 )
 def test_between_integers_and_floats_values_stay_or_it_is_an_error(values: list[Any], dtype: str, wanted: str) -> None:

@@ -15,19 +15,17 @@ from typing import Any
 
 import psutil
 import pytest
+from helpers.command import ODD, ROOT
 from helpers.fakes import python_python, shell_python
 from helpers.processes import gone, running_below, wait_until
 
-import convert
 from convert.jobs import Ended, Interrupted, Limits, Runner, WorkerPython
 from convert.records import Kind, ModelRef
 from convert.serial import to_plain, write_json
 from convert.worker import Answer, Job
 
-ROOT = Path(convert.__file__).resolve().parent.parent
 MIB = 2**20
 REAL = WorkerPython(Path(sys.executable), own_environment=False)
-ODD = "it's a \"größe\" $(touch x); 名前 &"
 
 
 @pytest.fixture
@@ -157,7 +155,7 @@ def test_a_worker_that_ignores_sigterm_is_ended_all_the_same(tmp_path: Path) -> 
 
 def test_a_child_with_a_session_of_its_own_is_ended_too(tmp_path: Path) -> None:
     runner = make_runner(tmp_path, Limits(1))
-    code = "import subprocess\nsubprocess.Popen(['sleep', '1000'], start_new_session=True)\ntime.sleep(1000)"
+    code = "import subprocess\nsubprocess.Popen(['sleep', '60'], start_new_session=True)\ntime.sleep(1000)"
     run_python(runner, tmp_path, code)
     wait_until(lambda: running_below(tmp_path) == [], 2, "no process is left")
 
@@ -308,7 +306,8 @@ def test_what_a_factory_can_do_to_the_real_worker(
 
 
 def test_a_thread_that_a_toolkit_left_does_not_hold_the_worker(runner: Runner, tmp_path: Path) -> None:
-    body = "import atexit, threading; threading.Thread(target=time.sleep, args=(1000,)).start(); atexit.register(time.sleep, 1000); return None / 0"
+    body = "import atexit, threading; threading.Thread(target=time.sleep, args=(1000,)).start(); "
+    body += "atexit.register(time.sleep, 1000); return None / 0"
     ended = run_factory(runner, tmp_path, body)
     assert ended.answer.error == "input"
     assert ended.seconds < 20

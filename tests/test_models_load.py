@@ -369,8 +369,8 @@ def test_a_program_with_nested_constant_and_related_inputs(tmp_path: Path) -> No
         InputSpec("pair_1", "float32", (rows.name, 2)),
         InputSpec("table_k", "float32", (other.name, 2)),
     )
-    assert (rows.opt, rows.max) == (3, 64)
-    assert (other.opt, other.max) == (5, 20)
+    assert (rows.name, rows.opt, rows.max) == ("N", 3, 64)
+    assert (other.name, other.opt, other.max) == ("table_k_0", 5, 20)
 
 
 def test_a_program_whose_input_size_is_an_expression_is_frozen_there(tmp_path: Path) -> None:
@@ -451,7 +451,7 @@ def test_the_shared_files() -> None:
     assert "needs __main__.TopNet," in refused(files / "w03_from_main.pt", Kind.PICKLE, trust=True)
     assert load(files / "w15_trace_float64.pt", Kind.TORCHSCRIPT).notes == ("float64 weights",)
     dynamic = load(files / "w16_dynamic_batch.pt2", Kind.EXPORTED)
-    assert dynamic.dims == (Dim("s31", 1, 2, 16),)
+    assert dynamic.dims == (Dim("N", 1, 2, 16),)
     assert "weight 0.weight of" in refused(files / "w20_nan_weight_script.pt", Kind.TORCHSCRIPT)
     for name, factory in (
         ("crepe_tiny", "crepe_tiny"),

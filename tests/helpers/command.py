@@ -12,6 +12,8 @@ from pathlib import Path
 import convert as package
 from convert import toolchains
 
+#: A name for files and folders with everything that careless code trips over.
+ODD = 'it\'s a "größe" $(touch x); 名前 & co'
 ROOT = Path(package.__file__).resolve().parent.parent
 Variables = Mapping[str, str | Path]
 

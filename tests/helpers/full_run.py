@@ -13,9 +13,9 @@ import convert.models
 from convert.records import Artifact, Outcome, Report
 from convert.serial import from_plain, read_json
 from helpers import command
+from helpers.command import ODD
 
 DIGITS = Path(convert.models.__file__).parent / "digits"
-ODD = "it's a \"größe\" $(touch x); 名前 & co"
 TARGETS = ("onnx", "tflite", "tvm", "trt")
 
 
