@@ -54,5 +54,5 @@ def tail(path: Path, count: int, width: int = 300) -> list[str]:
         file.seek(0, 2)
         file.seek(max(0, file.tell() - _TAIL_BYTES))
         text = file.read().decode("utf-8", "replace")
-    lines = [line.strip() for line in text.replace("\r", "\n").splitlines()]
+    lines = [line.strip() for line in text.splitlines()]
     return [line[:width] for line in lines if line][-count:]

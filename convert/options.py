@@ -97,7 +97,7 @@ def parse_memory(text: str) -> int:
         InputError: the text is not of that form.
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
-    if match is None or float(match[1]) <= 0:
+    if match is None or float(match[1]) * _UNITS[match[2].upper()] < 1:
         raise InputError(f"--memory {text!r} is not a size; write for example 8G or 512M")
     return int(float(match[1]) * _UNITS[match[2].upper()])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 import shutil
@@ -47,7 +48,7 @@ class OutputFolder:
         self.final.parent.mkdir(parents=True, exist_ok=True)
         prefix = f".{self.final.name}.partial-"
         # The lock is ours, so what an earlier run left here was left by one that was killed.
-        for stale in self.final.parent.glob(f"{prefix}*"):
+        for stale in self.final.parent.glob(f"{glob.escape(prefix)}*"):
             shutil.rmtree(stale, ignore_errors=True)
         self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=self.final.parent))
         self.path.chmod(0o755)
@@ -55,11 +56,17 @@ class OutputFolder:
 
     def publish(self) -> None:
         """Put the folder in its final place; an earlier report's folder is replaced."""
+        _require_replaceable(self.final)
         if self.final.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{self.final.name}.partial-", dir=self.final.parent))
             os.replace(self.final, old / "old")
-            os.replace(self.path, self.final)
-            shutil.rmtree(old, ignore_errors=True)
+            try:
+                os.replace(self.path, self.final)
+            except BaseException:
+                os.replace(old / "old", self.final)
+                raise
+            finally:
+                shutil.rmtree(old, ignore_errors=True)
         else:
             os.replace(self.path, self.final)
         self._made = []
@@ -90,6 +97,9 @@ def _require_replaceable(final: Path) -> None:
             f"--out {final} holds files that no run of convert made (there is no {REPORT}); choose an "
             "empty or new folder"
         )
+    above = next(folder for folder in final.parents if folder.exists())
+    if not above.is_dir():
+        raise InputError(f"--out {final} lies below the file {above}; choose another folder")
     if final.exists() and not final.is_dir():
         raise InputError(f"--out {final} is a file; choose a folder")
 

@@ -51,17 +51,30 @@ def _build(kind: Any, data: Any) -> Any:
         return kind(**{name: _build(hints[name], data[name]) for name in data})
     if origin in (types.UnionType, typing.Union):
         return _build_union(typing.get_args(kind), data)
-    if origin is tuple:
+    if origin is tuple and isinstance(data, list | tuple):
         return tuple(_build(typing.get_args(kind)[0], item) for item in data)
     if origin in (dict, Mapping):
         return {key: _build(typing.get_args(kind)[1], item) for key, item in data.items()}
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return kind(data)
+        return _enum(kind, data)
     if kind is float:
-        return _NON_FINITE[data] if isinstance(data, str) else float(data)
-    if kind is Any or isinstance(data, kind):
+        return _float(data)
+    if kind is Any or (isinstance(kind, type) and isinstance(data, kind)):
         return data
     raise TypeError(f"expected {kind}, got {data!r}")
+
+
+def _enum(kind: type[enum.Enum], data: Any) -> enum.Enum:
+    try:
+        return kind(data)
+    except ValueError as error:
+        raise TypeError(str(error)) from None
+
+
+def _float(data: Any) -> float:
+    if isinstance(data, str) and data not in _NON_FINITE:
+        raise TypeError(f"expected a number, got {data!r}")
+    return _NON_FINITE[data] if isinstance(data, str) else float(data)
 
 
 def _build_union(choices: tuple[Any, ...], data: Any) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from convert.errors import InputError
 from convert.records import Dim, InputSpec
 
@@ -39,13 +41,25 @@ def parse_input(text: str) -> InputSpec:
     low, high = (None, None) if match["low"] is None else (int(match["low"]), int(match["high"]))
     if low is not None and high is not None and low > high:
         raise InputError(f"--input {text!r} has an empty range {low}..{high}; write the smaller number first")
+    _require_range(text, dtype, low, high)
     return InputSpec(match["name"], dtype, _parse_shape(text, match["shape"]), low, high)
+
+
+def _require_range(text: str, dtype: str, low: int | None, high: int | None) -> None:
+    if low is None or high is None:
+        return
+    kind = np.dtype(dtype)
+    if kind.kind not in "iu":
+        raise InputError(f"--input {text!r} gives a range to {dtype}; only integers can have one, leave it out")
+    least, most = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
+    if low < least or high > most:
+        raise InputError(f"--input {text!r} has a range beyond {dtype}; allowed are {least} to {most}")
 
 
 def _parse_shape(text: str, shape: str) -> tuple[int | str, ...]:
     sizes: list[int | str] = []
     for item in (part.strip() for part in shape.split(",")) if shape.strip() else ():
-        if item.isdigit() and int(item) > 0:
+        if item.isdecimal() and int(item) > 0:
             sizes.append(int(item))
         elif re.fullmatch(r"[A-Za-z_]\w*", item):
             sizes.append(item)

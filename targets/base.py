@@ -145,6 +145,8 @@ class Target(ABC):
             StageError: the toolkit gave no file, an empty one, or lost an input or output.
         """
         artifact = self._build(request)
+        if not artifact.files:
+            raise StageError(f"{request.route} said it was done but named no file")
         for name in artifact.files:
             path = request.folder / name
             if not path.is_file() or path.stat().st_size == 0:

@@ -67,10 +67,12 @@ def test_no_checks_are_a_failure() -> None:
 @pytest.mark.parametrize("golden", [replace(GOLDEN, cases=()), replace(GOLDEN, outputs=())])
 def test_nothing_to_check_proves_nothing(golden: Golden) -> None:
     assert verdict([], golden).passed is False
+    assert verdict(GOOD, golden).passed is False
 
 
 def test_leaving_out_every_case_proves_nothing() -> None:
     assert verdict([], GOLDEN, frozenset({"a", "b"})).passed is False
+    assert verdict(GOOD, GOLDEN, frozenset({"a", "b"})).passed is False
 
 
 def test_the_same_check_twice_does_not_stand_for_another() -> None:

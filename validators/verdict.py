@@ -25,7 +25,7 @@ def verdict(checks: Sequence[Check], golden: Golden, skipped: frozenset[str] = f
         golden: the cases and outputs that must have been checked.
         skipped: cases that this precision does not have to meet.
     """
-    failed = [check for check in checks if check.passed is not True]
+    failed = [check for check in checks if check.passed is not True or not check.figure <= check.limit]
     worst = max(checks, key=_severity, default=None)
     if failed:
         first = max(failed, key=_severity)
@@ -36,11 +36,13 @@ def verdict(checks: Sequence[Check], golden: Golden, skipped: frozenset[str] = f
             f"{len(golden.cases) - len(skipped)} cases)",
             first,
         )
+    required = [(c.name, o.name) for c in golden.cases if c.name not in skipped for o in golden.outputs]
     seen = {(check.case, check.output) for check in checks}
-    for case in golden.cases:
-        for output in golden.outputs:
-            if case.name not in skipped and (case.name, output.name) not in seen:
-                return Verdict(False, f"output {output.name} was not checked in case {case.name}", None)
+    for case, output in required:
+        if (case, output) not in seen:
+            return Verdict(False, f"output {output} was not checked in case {case}", None)
+    if not required:
+        return Verdict(False, "there was nothing to check", None)
     return Verdict(True, "", worst)
 
 

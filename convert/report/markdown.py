@@ -39,8 +39,9 @@ def _summary(report: Report) -> str:
 def _export(report: Report) -> str:
     export = report.export
     head = f"## ONNX\n\n{export.status}" + (f", opset {export.opset}, route {export.route}" if export.route else "")
-    notes = "".join(f"\n- {note}" for note in export.notes)
-    return f"{head}{': ' + export.reason if export.reason else ''}\n\n{_routes(export.routes)}{notes}"
+    notes = "\n".join(f"- {note}" for note in export.notes)
+    parts = (f"{head}{': ' + export.reason if export.reason else ''}", _routes(export.routes), notes)
+    return "\n\n".join(part for part in parts if part)
 
 
 def _artifact(outcome: Outcome) -> str:

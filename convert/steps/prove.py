@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from convert.cases import skipped_cases
 from convert.context import Context, Say
 from convert.records import Artifact, Check, Golden
 from convert.serial import from_plain
@@ -41,8 +42,10 @@ def prove(context: Context, name: str, artifact: Artifact, folder: Path, golden:
     if not ended.ok:
         return Proof(Verdict(False, ended.answer.reason, None), (), (), ended.log)
     checks = from_plain(tuple[Check, ...], ended.value["checks"])
-    judged = verdict(checks, golden, frozenset(ended.value["skipped"]))
+    # What may be left out is not for the worker to say.
+    left_out = skipped_cases(artifact.precision, [case.name for case in golden.cases])
     notes = tuple(ended.value["notes"])
-    if ended.value["skipped"]:
-        notes += (f"{artifact.precision} is not held to {', '.join(ended.value['skipped'])}",)
+    if left_out:
+        notes += (f"{artifact.precision} is not held to {', '.join(sorted(left_out))}",)
+    judged = verdict(checks, golden, left_out)
     return Proof(judged, checks, notes, ended.log)
