@@ -7,7 +7,7 @@ minimum, optimum and maximum, and at sizes that no export used; and several draw
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,14 +40,20 @@ class Spread:
     std: float = 1.0
 
 
-def plan_cases(inputs: Sequence[InputSpec], dims: Sequence[Dim]) -> list[Plan]:
-    """The cases to draw. Without dynamic dimensions there is one shape and the draws alone differ."""
+def plan_cases(inputs: Sequence[InputSpec], dims: Sequence[Dim], odd: Mapping[str, int] | None = None) -> list[Plan]:
+    """The cases to draw. Without dynamic dimensions there is one shape and the draws alone differ.
+
+    Args:
+        inputs: the interface.
+        dims: the dynamic dimensions.
+        odd: a size of each dimension that no export uses, where the source takes one; by default the first candidate.
+    """
     opt = {dim.name: dim.opt for dim in dims}
     plans = [Plan("opt-draw0", "draw", opt, 0), Plan("opt-draw1", "draw", opt, 1)]
     if dims:
         plans.append(Plan("min-draw0", "draw", {dim.name: dim.min for dim in dims}, 2))
         plans.append(Plan("max-draw0", "draw", {dim.name: dim.max for dim in dims}, 3))
-        plans += _odd_shapes(dims, opt)
+        plans += _odd_shapes(dims, opt, {dim.name: odd_sizes(dim)[0] for dim in dims} if odd is None else odd)
     else:
         plans.append(Plan("opt-draw2", "draw", opt, 4))
     if any(spec.dtype.startswith("float") for spec in inputs):
@@ -57,20 +63,21 @@ def plan_cases(inputs: Sequence[InputSpec], dims: Sequence[Dim]) -> list[Plan]:
     return plans
 
 
-def _odd_shapes(dims: Sequence[Dim], opt: dict[str, int]) -> list[Plan]:
+def _odd_shapes(dims: Sequence[Dim], opt: dict[str, int], odd: Mapping[str, int]) -> list[Plan]:
     """Sizes that are neither min, opt nor max, one dimension at a time and all at once."""
-    odd = {dim.name: _odd_size(dim) for dim in dims}
-    plans = [Plan("odd-draw0", "draw", odd, 7)]
+    plans = [Plan("odd-draw0", "draw", opt | dict(odd), 7)]
     if len(dims) > 1:
-        plans += [Plan(f"odd-{dim.name}-draw0", "draw", opt | {dim.name: odd[dim.name]}, 8) for dim in dims]
+        plans += [Plan(f"odd-{name}-draw0", "draw", opt | {name: size}, 8) for name, size in odd.items()]
     return [plan for plan in plans if plan.dims != opt]
 
 
-def _odd_size(dim: Dim) -> int:
+def odd_sizes(dim: Dim) -> list[int]:
+    """Sizes to try a dimension at besides min, opt and max, best first; its minimum where there are no others.
+
+    Odd ones near the optimum come first: cheap, and divisible by as little as possible.
+    """
     inside = [size for size in range(dim.min, dim.max + 1) if size not in (dim.min, dim.opt, dim.max)]
-    odd = [size for size in inside if size % 2]
-    # The odd size nearest to the optimum: cheap, and divisible by as little as possible.
-    return min(odd or inside or [dim.min], key=lambda size: (abs(size - dim.opt), size))
+    return sorted(inside, key=lambda size: (size % 2 == 0, abs(size - dim.opt), size)) or [dim.min]
 
 
 def draw(plan: Plan, inputs: Sequence[InputSpec], spreads: dict[str, Spread]) -> dict[str, Array]:

@@ -20,6 +20,7 @@ from convert.records import Case, Dim, Floor, Golden, InputSpec, ModelRef, Outpu
 from convert.serial import from_plain
 from convert.specs import format_input, settle_dims
 from convert.stages.integers import bound_integers
+from convert.stages.sizes import accepted_odd_sizes
 from convert.validators.floor import error_figures, measure, scale_of
 from convert.worker import Channel
 
@@ -106,7 +107,8 @@ def _golden(
 ) -> Golden:
     spreads = _spreads(specs, sample_feeds)
     cases, shapes = [], []
-    work = [(plan, draw(plan, specs, spreads)) for plan in plan_cases(specs, dims)]
+    odd, odd_notes = accepted_odd_sizes(specs, dims, source.run)
+    work = [(plan, draw(plan, specs, spreads)) for plan in plan_cases(specs, dims, odd)]
     work += [(_sample_plan(index, feeds, specs), feeds) for index, feeds in enumerate(sample_feeds)]
     for index, (plan, feeds) in enumerate(work):
         channel.say(f"running the source, case {index + 1} of {len(work)}")
@@ -115,7 +117,7 @@ def _golden(
         shapes.append(outputs)
     _require_same_outputs(cases, shapes)
     loaded = source.loaded
-    notes = (*notes, *_flat_outputs(shapes[:2]))
+    notes = (*notes, *odd_notes, *_flat_outputs(shapes[:2]))
     if source.truth_failure:
         notes = (*notes, f"the source cannot run in float64 ({source.truth_failure}); the limit is a stated constant")
     return Golden(

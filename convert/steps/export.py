@@ -90,7 +90,9 @@ def _check(
     )
     worst = proof.verdict.worst.figure if proof.verdict.worst else None
     status = Status.PASSED if proof.verdict.passed else Status.FAILED
-    result = RouteResult(graph.route, status, "check", proof.verdict.reason, seconds, log, worst)
+    lost = [f"the exporter fixed a dynamic size: {text}" for text in graph.info["lost"]]
+    reason = "" if proof.verdict.passed else "; ".join([*lost, proof.verdict.reason])
+    result = RouteResult(graph.route, status, "check", reason, seconds, log, worst)
     return result, graph if proof.verdict.passed else None
 
 
