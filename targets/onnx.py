@@ -8,15 +8,11 @@ from typing import Any, ClassVar
 
 from convert.records import Artifact, Golden, IoEntry
 from convert.targets.base import Arrays, BuildRequest, Route, Session, Target, Tolerance, host_platform
+from convert.targets.onnx_files import onnx_files
+from convert.targets.onnx_float16 import to_float16
 from convert.targets.versions import installed
 
 FILE = "model.onnx"
-
-
-def onnx_files(model: Path) -> tuple[str, ...]:
-    """The file and, where its weights lie apart, the external data beside it."""
-    data = model.with_name(model.name + ".data")
-    return (model.name, data.name) if data.is_file() else (model.name,)
 
 
 def io_as_exported(golden: Golden) -> tuple[IoEntry, ...]:
@@ -54,8 +50,9 @@ class Onnx(Target):
 
     def _build(self, request: BuildRequest) -> Artifact:
         assert request.onnx is not None  # noqa: S101  (a route that needs onnx gets it)
+        notes: tuple[str, ...] = ()
         if request.precision == "float16":
-            _to_float16(request.onnx, request.folder / FILE)
+            notes = to_float16(request, request.onnx, request.folder / FILE)
         else:
             for name in onnx_files(request.onnx):
                 shutil.copyfile(request.onnx.with_name(name), request.folder / name)
@@ -66,7 +63,8 @@ class Onnx(Target):
             onnx_files(request.folder / FILE),
             io_as_exported(request.golden),
             host_platform(),
-            versions=installed("onnx", "onnxruntime", "torch", "onnxscript", "onnxslim"),
+            notes,
+            installed("onnx", "onnxruntime", "torch", "onnxscript", "onnxslim"),
         )
 
     def open(self, artifact: Artifact, folder: Path, threads: int) -> Session:
@@ -91,13 +89,3 @@ class OrtSession(Session):
     def run(self, feeds: Arrays) -> dict[str, Any]:
         """See :meth:`Session.run`."""
         return dict(zip(self._outputs, self._session.run(self._outputs, dict(feeds)), strict=True))
-
-
-def _to_float16(source: Path, to: Path) -> None:
-    import onnx
-    from onnxruntime.transformers.float16 import convert_float_to_float16
-
-    model = onnx.load(str(source))
-    # The interface stays float32: callers keep their arrays, and the casts stand inside the file.
-    half = convert_float_to_float16(model, keep_io_types=True)
-    onnx.save(half, str(to))

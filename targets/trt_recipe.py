@@ -11,7 +11,7 @@ from convert.records import Golden
 from convert.serial import write_json
 from convert.specs import shape_at
 from convert.targets.base import BuildRequest
-from convert.targets.onnx import onnx_files
+from convert.targets.onnx_files import onnx_files
 from convert.targets.versions import installed
 
 ONNX, RECIPE, SCRIPT, GOLDEN = "model.onnx", "recipe.json", "build_engine.py", "golden"

@@ -13,10 +13,9 @@ from convert.options import LEAST_OPSET
 from convert.records import Golden, InputSpec, ModelRef, OutputSpec
 from convert.serial import from_plain
 from convert.stages.source import LiveSource, live_source
+from convert.targets.onnx_files import EXTERNAL_BYTES, gather_weights, save_graph
 from convert.worker import Channel
 
-#: Above this, weights go into a file of their own: a protobuf ends at 2 GiB.
-_EXTERNAL_BYTES = 1_500_000_000
 #: Newest file format that every runtime of the project reads.
 _IR_VERSION = 10
 
@@ -36,6 +35,7 @@ def run(args: dict[str, Any], channel: Channel) -> dict[str, Any]:
     else:
         source = live_source(from_plain(ModelRef, args["ref"]), golden, trace=route == "torchscript")
         _ROUTES[route](source, golden, file, opset)
+    gather_weights(file)
     return _finish(file, golden, opset, route)
 
 
@@ -48,7 +48,7 @@ def simplify(args: dict[str, Any], channel: Channel) -> dict[str, Any]:
     slim = onnxslim.slim(onnx.load(args["file"]))
     if slim is None:
         raise StageError("onnxslim gave no model")
-    onnx.save(slim, args["to"])
+    save_graph(slim, Path(args["to"]))
     return {"nodes": len(slim.graph.node)}
 
 
@@ -66,7 +66,7 @@ def _dynamo(source: LiveSource, golden: Golden, file: Path, opset: int) -> None:
         "output_names": outputs,
         "dynamo": True,
         "verbose": False,
-        "external_data": golden.parameter_bytes > _EXTERNAL_BYTES,
+        "external_data": golden.parameter_bytes > EXTERNAL_BYTES,
     }
     if source.exported is not None:
         torch.onnx.export(source.exported, (), str(file), **common)
@@ -152,8 +152,7 @@ def _copy_onnx(origin: Path, file: Path, opset: int, exact: bool) -> int:
     wanted = opset if exact else max(LEAST_OPSET, min(own, opset))
     if wanted != own:
         model = onnx.version_converter.convert_version(model, wanted)
-    external = model.ByteSize() > _EXTERNAL_BYTES
-    onnx.save(model, str(file), save_as_external_data=external, location=f"{file.name}.data")
+    save_graph(model, file)
     return wanted
 
 

@@ -18,7 +18,8 @@ from convert.records import Artifact, Golden, Kind, Latency, Status
 from convert.steps.export import Graph
 from convert.steps.job import Built
 from convert.targets import load_target
-from convert.targets.onnx import io_as_exported, onnx_files
+from convert.targets.onnx import io_as_exported
+from convert.targets.onnx_files import onnx_files
 from convert.validators.latency import Ratio, ratio, summarise, warnings_for
 
 CASE = "opt-draw0"

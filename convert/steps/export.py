@@ -10,9 +10,12 @@ from convert.context import Context, Say
 from convert.options import settle_opset
 from convert.records import Artifact, ExportRecord, Golden, Kind, RouteResult, Status
 from convert.steps.prove import prove
-from convert.targets.onnx import FILE, io_as_exported, onnx_files
+from convert.targets.onnx import FILE, io_as_exported
+from convert.targets.onnx_files import onnx_files
 
 ROUTES = ("dynamo", "torchscript")
+#: How torch.export says that a branch or a loop depends on data.
+_BRANCHING = ("GuardOnDataDependentSymNode", "data-dependent")
 
 
 @dataclass(frozen=True)
@@ -28,8 +31,13 @@ class Graph:
 def export_onnx(context: Context, golden: Golden, say: Say) -> tuple[ExportRecord, tuple[Graph, ...]]:
     """Export and check; returns the record and the graphs that passed, the one to use first."""
     opset = settle_opset(context.options.opset, context.options.targets)
-    results, graphs = [], []
+    results: list[RouteResult] = []
+    graphs: list[Graph] = []
     for route in ("as-given",) if golden.kind is Kind.ONNX else ROUTES:
+        branching = next((result.reason for result in results if _depends_on_data(result)), "")
+        if branching and route == "torchscript" and golden.kind is not Kind.TORCHSCRIPT:
+            results.append(_refuse_tracing(branching))
+            continue
         result, graph = _try_route(context, golden, route, opset, say)
         results.append(result)
         if graph is not None:
@@ -50,6 +58,19 @@ def export_onnx(context: Context, golden: Golden, say: Say) -> tuple[ExportRecor
         notes,
     )
     return record, (best, *graphs[1:])
+
+
+def _depends_on_data(result: RouteResult) -> bool:
+    return result.status is Status.FAILED and any(word in result.reason for word in _BRANCHING)
+
+
+def _refuse_tracing(found: str) -> RouteResult:
+    """No draw may happen to take the branch that a trace leaves out, so that the check could miss it."""
+    reason = (
+        "the source's control flow depends on the values of its inputs, and tracing would freeze the branch of the "
+        f"example; write it with torch.where or torch.cond, or give a scripted module ({found})"
+    )
+    return RouteResult("torchscript", Status.FAILED, "export", reason[:700], 0.0)
 
 
 def _try_route(context: Context, golden: Golden, route: str, opset: int, say: Say) -> tuple[RouteResult, Graph | None]:
@@ -102,6 +123,8 @@ def _artifact(graph: Graph, golden: Golden) -> Artifact:
 
 def _simplify(context: Context, golden: Golden, graph: Graph, say: Say) -> Graph:
     """The graph simplified, if the simplified one passes the same checks; else the graph as it is."""
+    if len(onnx_files(graph.file)) > 1:
+        return graph  # onnxslim would need several times the weights in memory
     folder = context.work / f"export-{graph.route}-slim"
     folder.mkdir()
     slim = replace(graph, file=folder / FILE, simplified=True)
