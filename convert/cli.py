@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import math
 import os
 import signal
 import sys
@@ -34,15 +36,28 @@ class _DefaultGroup(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=_DefaultGroup, context_settings={"help_option_names": ["-h", "--help"]})
+class _Seconds(click.FloatRange):
+    """A number of seconds: in range and finite."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        seconds = super().convert(value, param, ctx)
+        if not math.isfinite(seconds):
+            self.fail(f"{value!r} is not a finite number of seconds.", param, ctx)
+        return seconds
+
+
+_HELP = """Take a PyTorch model to every runtime, and prove each artifact against the source.
+
+\b
+convert model.pt2 --target onnx,tflite,tvm,trt
+convert net.py:make_model --input 'x=float32[N,3,224,224]' --target tflite
+"""
+
+
+@click.group(cls=_DefaultGroup, help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="convert")
 def cli() -> None:
-    r"""Take a PyTorch model to every runtime, and prove each artifact against the source.
-
-    \b
-    convert model.pt2 --target onnx,tflite,tvm,trt
-    convert net.py:make_model --input 'x=float32[N,3,224,224]' --target tflite
-    """
+    """The command and its subcommands."""
 
 
 @cli.command()
@@ -81,7 +96,7 @@ def cli() -> None:
 @click.option("--out", "-o", type=click.Path(path_type=Path), help="Output folder [default: dist/NAME].")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=_Seconds(min=0, min_open=True),
     default=600.0,
     show_default=True,
     help="Seconds that one stage of one route may take.",
@@ -104,7 +119,7 @@ def cli() -> None:
 )
 @click.option(
     "--bench-seconds",
-    type=click.FloatRange(min=0),
+    type=_Seconds(min=0),
     default=4.0,
     show_default=True,
     help="Time for the latency of one artifact; 0 for none.",
@@ -120,21 +135,15 @@ def run(model: str, **given: Any) -> None:
     from rich.console import Console
 
     from convert import pipeline
+    from convert.console import stdout
     from convert.progress import Progress
     from convert.report.table import print_report
 
     options = _options(model, given)
     console = Console(stderr=True)
     report = pipeline.run(options, sys.argv[1:], Progress(console, quiet=given["quiet"]))
-    print_report(report, _stdout(), str(options.out))
+    print_report(report, stdout(), str(options.out))
     sys.exit(report.exit_code)
-
-
-def _stdout() -> Any:
-    from rich.console import Console
-
-    # A pipe or a file has no width to fit into.
-    return Console() if sys.stdout.isatty() else Console(width=200)
 
 
 def _options(model: str, given: dict[str, Any]) -> Any:
@@ -234,6 +243,9 @@ def targets() -> None:
 
 def main() -> NoReturn:
     """Run the command; every expected error becomes one sentence and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal may lack a sign of the table; that must not end a run
     signal.signal(signal.SIGTERM, _stop)
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, _stop)
@@ -249,7 +261,8 @@ def main() -> NoReturn:
     except (KeyboardInterrupt, click.Abort):
         _fail("interrupted; nothing was written", _INTERRUPTED)
     except Exception as error:  # a fault of this program: still one line, and a way to see more
-        _fail(f"internal error: {type(error).__name__}: {error} (run again with --debug for the traceback)", 1)
+        text = " ".join(str(error).split())
+        _fail(f"internal error: {type(error).__name__}: {text} (run again with --debug for the traceback)", 1)
 
 
 def _fail(text: str, code: int) -> NoReturn:

@@ -95,6 +95,7 @@ class Worker:
         self._limits = limits
         self._started = time.monotonic()
         self._killed_for = ""
+        self._listened = False
         events_read, events_write = os.pipe()
         commands_read, commands_write = os.pipe() if commands else (None, None)
         job = Job(stage, args, str(self._answer), os.getpid(), python.borrow, events_write, commands_read)
@@ -113,20 +114,28 @@ class Worker:
                 start_new_session=True,
                 pass_fds=inherited,
             )
+        except OSError:
+            for fd in (events_read, commands_write):
+                if fd is not None:
+                    os.close(fd)
+            raise
         finally:
             for fd in inherited:
                 os.close(fd)
-        self._events = os.fdopen(events_read, "r", encoding="utf-8")
+        self._events = os.fdopen(events_read, "r", encoding="utf-8", errors="replace")
         self._commands = None if commands_write is None else os.fdopen(commands_write, "w", encoding="utf-8")
         assert self._process.stdout is not None  # noqa: S101  (PIPE was asked for)
         self._copier = CappedLog(self._process.stdout, log)
 
     def events(self, heard: Callable[[dict[str, Any]], None]) -> None:
         """Call ``heard`` for every event until the worker closes its line; meant for a thread of its own."""
-        with contextlib.suppress(ValueError, OSError):
+        self._listened = True
+        with contextlib.suppress(ValueError, OSError), self._events:
             for line in self._events:
                 with contextlib.suppress(json.JSONDecodeError):
-                    heard(json.loads(line))
+                    event = json.loads(line)
+                    if isinstance(event, dict):
+                        heard(event)
 
     def send(self, command: dict[str, Any]) -> None:
         """Send one command; a worker that is gone is noticed by :meth:`wait`, not here."""
@@ -154,11 +163,16 @@ class Worker:
     def kill(self, why: str) -> None:
         """End the process and its children, first politely."""
         self._killed_for = self._killed_for or why
+        # A child may have made a session of its own, which the signal to the group does not reach.
+        family = _family(self._process.pid)
         for sign in (signal.SIGTERM, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, sign)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_GRACE_SECONDS)
+        for member in family:
+            with contextlib.suppress(psutil.Error):
+                member.kill()
 
     def wait(self, stop: threading.Event) -> Ended:
         """Wait for the end and give the answer; raises :class:`Interrupted` when ``stop`` is set meanwhile."""
@@ -171,6 +185,8 @@ class Worker:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._copier.finish()
         self.close_commands()
+        if not self._listened:
+            self._events.close()
         if stop.is_set():
             raise Interrupted
         return Ended(self._read_answer(), seconds, self.log)
@@ -180,10 +196,12 @@ class Worker:
             return Answer("crash", f"stopped: {self._killed_for}{_last_lines(self.log)}")
         code = self._process.returncode
         if code == 0 and self._answer.is_file():
-            return read_json(Answer, self._answer)
+            try:
+                return read_json(Answer, self._answer)
+            except (ValueError, TypeError):
+                return Answer("crash", f"left an answer that cannot be read{_last_lines(self.log)}")
         if code < 0:
-            name = signal.Signals(-code).name
-            return Answer("crash", f"ended by {name} ({_SIGNAL_WORDS.get(name, 'a signal')}){_last_lines(self.log)}")
+            return Answer("crash", f"ended by {_signal_words(-code)}{_last_lines(self.log)}")
         return Answer("crash", f"ended with exit code {code} and no answer{_last_lines(self.log)}")
 
 
@@ -246,7 +264,11 @@ class Runner:
         threads: int | None = None,
     ) -> Ended:
         """Start a worker, pass its progress on to ``say``, and wait for its end."""
-        worker = self.start(name, python, stage, args, threads=threads)
+        try:
+            worker = self.start(name, python, stage, args, threads=threads)
+        except OSError as error:
+            reason = f"the interpreter {python.python} cannot be started ({error.strerror or error})"
+            return Ended(Answer("crash", reason), 0.0, self._logs / "none.log")
 
         def heard(event: dict[str, Any]) -> None:
             if say is not None and "progress" in event:
@@ -264,8 +286,8 @@ class Runner:
             raise Interrupted
 
     def relative_log(self, log: Path) -> str:
-        """A log's path below the output folder, with forward slashes."""
-        return log.relative_to(self._logs.parent).as_posix()
+        """A log's path below the output folder, with forward slashes; empty for one that was never written."""
+        return log.relative_to(self._logs.parent).as_posix() if log.is_file() else ""
 
     def interrupt(self) -> None:
         """End every worker; safe to call more than once."""
@@ -295,6 +317,20 @@ def _environment(python: WorkerPython, scratch: Path, threads: int | None) -> di
         for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TVM_NUM_THREADS"):
             env[name] = str(threads)
     return env
+
+
+def _signal_words(number: int) -> str:
+    try:
+        name = signal.Signals(number).name
+    except ValueError:  # one without a name, such as a real-time signal
+        return f"signal {number}"
+    return f"{name} ({_SIGNAL_WORDS.get(name, 'a signal')})"
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    with contextlib.suppress(psutil.Error):
+        return list(psutil.Process(pid).children(recursive=True))
+    return []
 
 
 def _resident_bytes(pid: int) -> int:

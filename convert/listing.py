@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rich.console import Console
 from rich.table import Table
 
+from convert.console import stdout
 from convert.targets import TARGETS, load_target
 from convert.targets.base import Target
 from convert.toolchains import TOOLCHAINS, find, install_command, status
@@ -27,7 +27,7 @@ def print_targets() -> None:
             shown or "–",
             "; ".join(missing) or "–",
         )
-    Console().print(table)
+    stdout().print(table)
 
 
 def _missing(target: Target) -> list[str]:
@@ -55,7 +55,7 @@ def print_toolchains() -> None:
             shown,
             str(found.python.parent.parent) if found else one.install,
         )
-    Console().print(table)
+    stdout().print(table)
 
 
 def _table(*columns: str) -> Table:

@@ -31,7 +31,7 @@ class CappedLog:
         written = 0
         dropped = 0
         last: deque[bytes] = deque()
-        with self._path.open("wb") as file:
+        with self._path.open("wb") as file, self._pipe:
             while chunk := self._pipe.read1(_CHUNK):  # type: ignore[attr-defined]
                 head = chunk[: max(0, _HEAD_BYTES - written)]
                 file.write(head)

@@ -44,6 +44,8 @@ def from_plain[T](kind: type[T], data: Any) -> T:
 def _build(kind: Any, data: Any) -> Any:
     origin = typing.get_origin(kind)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        if not isinstance(data, Mapping):
+            raise TypeError(f"expected the fields of {kind.__name__}, got {data!r}")
         hints = typing.get_type_hints(kind)
         unknown = set(data) - set(hints)
         if unknown:

@@ -45,6 +45,8 @@ def load_samples(spec: str, param_names: Sequence[str], trust_pickle: bool = Fal
     """
     if Path(spec).is_dir():
         raise InputError(f"{spec} is a folder; give a .npz, a .pt or file.py:function with samples")
+    if not Path(spec).exists() and ":" not in Path(spec).name:
+        raise InputError(f"there is no file {spec}; give a .npz, a .pt or file.py:function with samples")
     if not Path(spec).exists():
         where, name = split_factory(spec)
         return _samples(factory.call(where, name), param_names, spec)

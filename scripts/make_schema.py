@@ -70,7 +70,7 @@ def _documentation(record: type) -> tuple[str, dict[str, str]]:
     """What a docstring in Google's style says of a class, and of those of its attributes that it describes."""
     summary, _, attributes = (inspect.getdoc(record) or "").replace("``", "").partition("Attributes:")
     known = [field.name for field in dataclasses.fields(record)]
-    described = {}
+    described: dict[str, str] = {}
     for match in re.finditer(r"^ {4}(\S[^:\n]*): (.*(?:\n {8}.*)*)", attributes, re.MULTILINE):
         for pattern in match[1].split(", "):
             described |= {name: _one_line(match[2]) for name in known if fnmatchcase(name, pattern)}

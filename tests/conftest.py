@@ -11,7 +11,10 @@ import pytest
 # Where ``helpers`` lies: pytest's import mode puts no folder on the path.
 sys.path.insert(0, str(Path(__file__).parent))
 
-from helpers import command, full_run
+from helpers import command, full_run, places
+from helpers.jobs import make_runner
+
+from convert.jobs import Limits, Runner
 
 
 @pytest.fixture(scope="session")
@@ -27,3 +30,15 @@ def small_onnx(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def digits_run(tmp_path_factory: pytest.TempPathFactory) -> full_run.FullRun:
     """The digits classifier to all targets and precisions; takes the better part of a minute."""
     return full_run.make(tmp_path_factory.mktemp("digits"))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with an empty working folder ``cwd`` and an empty ``temporary`` in it."""
+    return places.make_place(tmp_path)
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Runner:
+    """A runner of workers with limits that nothing comes near."""
+    return make_runner(tmp_path, Limits(60))

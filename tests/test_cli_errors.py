@@ -11,41 +11,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 from helpers.command import Done, listing, run
 from helpers.full_run import DIGITS
 
 import convert.cli
 
-NETS = """\
-import torch
-
-def make():
-    return torch.nn.Linear(8, 4)
-
-class Dropping(torch.nn.Module):
-    def forward(self, x):
-        return torch.nn.functional.dropout(x, 0.5, training=True)
-
-class Counting(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("calls", torch.zeros(1))
-    def forward(self, x):
-        self.calls += 1
-        return x * self.calls
-
-class Empty(torch.nn.Module):
-    def forward(self, x):
-        return None
-
-def broken():
-    raise ValueError("no weights here")
-
-def number():
-    return 3
-"""
+NETS = Path(__file__).parent / "helpers" / "wrong_nets.py"
 
 
 class Evil:
@@ -61,7 +33,7 @@ def place(tmp_path: Path) -> Path:
     folder = tmp_path / "cwd"
     (folder / "theirs").mkdir(parents=True)
     (folder / "theirs" / "thesis.tex").write_text("years of work", encoding="utf-8")
-    (folder / "nets.py").write_text(NETS, encoding="utf-8")
+    shutil.copy(NETS, folder / "nets.py")
     (folder / "empty.pt").touch()
     (folder / "evil.pkl").write_bytes(pickle.dumps(Evil()))
     (folder / "text.pt").write_text("hello", encoding="utf-8")
@@ -277,109 +249,3 @@ def test_a_fault_of_the_program_itself(monkeypatch: pytest.MonkeyPatch, debug: b
     assert ("Traceback" in shown.getvalue()) is debug
     last = "convert: internal error: ZeroDivisionError: no way (run again with --debug for the traceback)"
     assert shown.getvalue().splitlines()[-1] == last
-
-
-# What only the source itself can show.
-
-
-def refused_by_source(place: Path, line: str, *more: str) -> Done:
-    before = listing(place)
-    done = run(*line.split(), *more, "-q", cwd=place)
-    assert (done.code, done.stdout) == (2, ""), done.stderr
-    assert "Traceback" not in done.stderr
-    assert listing(place) == before
-    return done
-
-
-@pytest.mark.toolkit
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (
-            "nets.py:make",
-            "the inputs of nets.py are not known; give them with --input 'x=float32[N,3,224,224]' (repeatable) or with "
-            "--samples FILE",
-        ),
-        (
-            "nets.py:make --input x=float32[N,7]",
-            "the model failed on inputs x=float32[4, 7]: RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x7 "
-            "and 8x4); check the inputs, now --input 'x=float32[N,7]', and --dim",
-        ),
-        (
-            "nets.py:Dropping --input x=float32[N,8]",
-            "the source gives another output each time it runs on the same inputs (randomness, or state updated in "
-            "forward), so no artifact can be proven; make it deterministic",
-        ),
-        (
-            "nets.py:Counting --input x=float32[N,8]",
-            "the source gives another output each time it runs on the same inputs (randomness, or state updated in "
-            "forward), so no artifact can be proven; make it deterministic",
-        ),
-        (
-            "nets.py:Empty --input x=float32[N,8]",
-            "the model returns no tensor; check the inputs, now --input 'x=float32[N,8]', and --dim",
-        ),
-        (
-            "nets.py:broken --input x=float32[N,8]",
-            "broken of PLACE/nets.py failed when called without arguments: ValueError: no weights here",
-        ),
-        (
-            "nets.py:number --input x=float32[N,8]",
-            "number of PLACE/nets.py returned a int; it must return a torch.nn.Module",
-        ),
-    ],
-)
-def test_a_source_that_cannot_be_proven(place: Path, line: str, message: str) -> None:
-    done = refused_by_source(place, f"{line} -t onnx")
-    assert done.stderr == f"convert: {message.replace('PLACE', str(place))}\n"
-
-
-@pytest.mark.toolkit
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ("--dim M=1..2..3", "--dim M names no dynamic dimension of the inputs; these are N"),
-        ("--input q=float32[N,8]", "the model's inputs are x, not q; use these names"),
-        (
-            "--input x=float32[N,T]",
-            "the dynamic dimension T has no range; say the smallest, usual and largest size with --dim "
-            "'T=MIN..OPT..MAX'",
-        ),
-        ("--samples names.npz", "the samples have y, but the inputs are x; use these names"),
-        (
-            "--samples shape.npz",
-            "the sample of x is [4, 9], but float32[N,8] with N=1..16 is wanted; change the samples, --input or --dim",
-        ),
-        ("--samples dtype.npz", "the sample of x is int64, but float32 is wanted; change one of them"),
-        (
-            "--samples empty.pt",
-            "PLACE/empty.pt holds no samples (its first bytes are b''); give a .npz, a .pt or file.py:function",
-        ),
-        ("--samples theirs", "PLACE/theirs is a folder; give a .npz, a .pt or file.py:function with samples"),
-    ],
-)
-def test_words_that_do_not_fit_the_source(place: Path, small_onnx: Path, more: str, message: str) -> None:
-    np.savez(place / "names.npz", y=np.zeros((4, 8), np.float32))
-    np.savez(place / "shape.npz", x=np.zeros((4, 9), np.float32))
-    np.savez(place / "dtype.npz", x=np.zeros((4, 8), np.int64))
-    done = refused_by_source(place, f"{small_onnx} -t onnx {more}")
-    assert done.stderr == f"convert: {message.replace('PLACE', str(place))}\n"
-
-
-@pytest.mark.toolkit
-def test_samples_that_are_not_there(place: Path, small_onnx: Path) -> None:
-    done = refused_by_source(place, f"{small_onnx} -t onnx --samples missing.npz")
-    assert done.stderr.startswith(f"convert: there is no file {place}/missing.npz; ")
-    assert "give a .npz, a .pt or file.py:function" in done.stderr  # and not how to make a model file
-
-
-@pytest.mark.toolkit
-def test_the_log_of_the_worker_is_shown_on_demand(place: Path) -> None:
-    before = listing(place)
-    done = run("nets.py:broken", "-t", "onnx", "--input", "x=float32[N,8]", "--debug", cwd=place)
-    assert done.code == 2
-    line = NETS.splitlines().index('    raise ValueError("no weights here")') + 1
-    assert "\nlog of the worker:\n" in done.stderr
-    assert f'File "{place}/nets.py", line {line}, in broken' in done.stderr
-    assert done.last_line.endswith("failed when called without arguments: ValueError: no weights here")
-    assert listing(place) == before

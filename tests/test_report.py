@@ -193,7 +193,7 @@ def test_write_report(tmp_path: Path) -> None:
     assert replace(written, files=(), artifacts=()) == replace(REPORT, artifacts=())
     assert replace(written.artifacts[0], files=PASSED.files) == PASSED
     assert {path.name for path in tmp_path.iterdir()} == {"golden", "onnx", "trt", "report.json", "report.md"}
-    assert (tmp_path / "report.md").read_text(encoding="utf-8") == render(REPORT)
+    assert (tmp_path / "report.md").read_text(encoding="utf-8") == render(written)
     assert read_json(Golden, tmp_path / "golden/index.json") == GOLDEN
     manifest = json.loads((tmp_path / "onnx/float32/manifest.json").read_text(encoding="utf-8"))
     assert manifest == to_plain(artifact) | {"schema_version": 1, "dims": to_plain(DIMS), "source": MODEL}

@@ -113,7 +113,7 @@ def test_from_plain_of_a_tuple_of_records() -> None:
         (Dim, {"name": "N", "min": 1, "opt": 4, "max": "16"}, "expected <class 'int'>, got '16'"),
         (Dim, {"name": "N", "min": 1, "opt": 4}, "missing 1 required positional argument: 'max'"),
         (Dim, {"name": "N", "min": 1, "opt": 4, "max": 16, "step": 2}, r"Dim has no field \['step'\]"),
-        (Dim, None, "object is not iterable"),
+        (Dim, None, "expected the fields of Dim, got None"),
         (
             Check,
             {"case": "a", "output": "y", "rule": "", "figure": 0, "limit": 1, "passed": 1},

@@ -21,11 +21,12 @@ def write_report(folder: Path, report: Report, built: Sequence[tuple[Outcome, Ar
         if artifact is not None and (folder / outcome.target / outcome.precision).is_dir():
             write_json(folder / outcome.target / outcome.precision / "manifest.json", _manifest(report, artifact))
     write_json(folder / "golden" / "index.json", report.golden)
-    (folder / "report.md").write_text(render(report), encoding="utf-8")
     artifacts = tuple(
         replace(o, files=tuple(hash_files(folder, folder / o.target / o.precision))) for o in report.artifacts
     )
-    write_json(folder / REPORT, replace(report, artifacts=artifacts, files=tuple(hash_files(folder, folder))))
+    report = replace(report, artifacts=artifacts)
+    (folder / "report.md").write_text(render(report), encoding="utf-8")
+    write_json(folder / REPORT, replace(report, files=tuple(hash_files(folder, folder))))
 
 
 def _manifest(report: Report, artifact: Artifact) -> dict[str, object]:

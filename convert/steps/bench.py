@@ -5,15 +5,17 @@ Artifact, onnxruntime and the eager source each wait in a process of their own; 
 
 from __future__ import annotations
 
+import contextlib
 import queue
+import shutil
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from convert.context import Context, Say, ToolchainMissing
 from convert.errors import StageError
-from convert.jobs import Ended, Worker, WorkerPython
+from convert.jobs import Ended, Interrupted, Worker, WorkerPython
 from convert.records import Artifact, Golden, Kind, Latency, Status
 from convert.steps.export import Graph
 from convert.steps.job import Built
@@ -36,7 +38,10 @@ class _Stopwatch:
     def __init__(self, context: Context, name: str, python: WorkerPython, args: dict[str, Any]) -> None:
         self._context = context
         self.name = name
-        self._worker: Worker = context.start(f"bench-{name}", python, "bench", args)
+        try:
+            self._worker: Worker = context.start(f"bench-{name}", python, "bench", args)
+        except OSError as error:
+            raise StageError(f"the interpreter {python.python} cannot be started ({error})") from error
         self._events: queue.Queue[dict[str, Any]] = queue.Queue()
         threading.Thread(target=self._worker.events, args=(self._events.put,), daemon=True).start()
         self._await("ready")
@@ -64,22 +69,27 @@ class _Stopwatch:
                 return event[key]
 
     def close(self) -> Ended:
-        """End the worker and give its answer."""
+        """Let the worker end and give its answer."""
         self._worker.close_commands()
         return self._context.runner.finish(self._worker)
 
+    def abandon(self) -> None:
+        """End a worker that nothing more is expected of, and that may hang."""
+        self._worker.kill("it was not needed any more")
+        with contextlib.suppress(Interrupted):
+            self._context.runner.finish(self._worker)
 
-@dataclass
+
 class _References:
-    """The references that could be started, and why another could not."""
+    """What artifacts are compared with, by name; one that crashes is dropped, and its ratio is then absent."""
 
-    onnxruntime: _Stopwatch | None = None
-    eager: _Stopwatch | None = None
+    def __init__(self) -> None:
+        self.watches: dict[str, _Stopwatch] = {}
 
     def close(self) -> None:
-        for one in (self.onnxruntime, self.eager):
-            if one is not None:
-                one.close()
+        """End those that are left; a reference owes nobody an answer."""
+        for watch in self.watches.values():
+            watch.abandon()
 
 
 def bench_all(context: Context, golden: Golden, graphs: tuple[Graph, ...], built: list[Built], say: Say) -> list[Built]:
@@ -111,21 +121,17 @@ def _common(context: Context, golden: Golden) -> dict[str, Any]:
 
 def _start_references(context: Context, golden: Golden, graphs: tuple[Graph, ...]) -> _References:
     found = _References()
-    core = context.core()
+    wanted: dict[str, dict[str, Any]] = {}
     if graphs:
         artifact = Artifact("onnx", "float32", graphs[0].route, onnx_files(graphs[0].file), io_as_exported(golden))
-        args = {"artifact": artifact, "folder": str(graphs[0].file.parent)}
-        found.onnxruntime = _start(context, "onnxruntime", core, _common(context, golden) | args)
+        wanted["onnxruntime"] = {"artifact": artifact, "folder": str(graphs[0].file.parent)}
     if golden.kind is not Kind.ONNX:
-        found.eager = _start(context, "eager", core, _common(context, golden) | {"what": "eager"})
+        wanted["eager"] = {"what": "eager"}
+    for name, args in wanted.items():
+        # One that cannot be started is left out; its log says why.
+        with contextlib.suppress(StageError):
+            found.watches[name] = _Stopwatch(context, name, context.core(), _common(context, golden) | args)
     return found
-
-
-def _start(context: Context, name: str, python: WorkerPython, args: dict[str, Any]) -> _Stopwatch | None:
-    try:
-        return _Stopwatch(context, name, python, args)
-    except StageError:
-        return None  # the ratio to it is then absent, and its log says why
 
 
 def _bench(context: Context, golden: Golden, built: Built, references: _References, say: Say) -> Built:
@@ -135,6 +141,8 @@ def _bench(context: Context, golden: Golden, built: Built, references: _Referenc
         latency = _measure(context, golden, built, references)
     except (StageError, ToolchainMissing) as error:
         reason = f"it passed the checks but could not be run repeatedly: {error}"
+        if built.folder is not None:
+            shutil.rmtree(built.folder)  # what failed must not lie where it could be taken for what passed
         return Built(replace(outcome, status=Status.FAILED, stage="latency", reason=reason))
     return replace(built, outcome=replace(outcome, latency=latency))
 
@@ -146,9 +154,9 @@ def _measure(context: Context, golden: Golden, built: Built, references: _Refere
     name = f"{built.outcome.target}-{built.outcome.precision}"
     subject = _Stopwatch(context, name, python, args)
     try:
-        rows = _interleave([subject, references.onnxruntime, references.eager], context.options.bench_seconds)
+        rows = _interleave(subject, references, context.options.bench_seconds)
     except BaseException:
-        subject.close()
+        subject.abandon()
         raise
     ended = subject.close()
     if not ended.ok:
@@ -156,15 +164,17 @@ def _measure(context: Context, golden: Golden, built: Built, references: _Refere
     return _latency(context, golden, rows, float(ended.value["peak_memory_mib"]))
 
 
-def _interleave(watches: list[_Stopwatch | None], seconds: float) -> list[list[list[float]] | None]:
-    """Times per stopwatch, round and run. Each gets the same share of the time, however fast it is."""
-    share = seconds / _ROUNDS / sum(watch is not None for watch in watches)
-    runs = [0 if watch is None else _runs_in(share, watch.once) for watch in watches]
-    rows: list[list[list[float]] | None] = [None if watch is None else [] for watch in watches]
+def _interleave(subject: _Stopwatch, references: _References, seconds: float) -> dict[str, list[list[float]]]:
+    """Times per name, round and run; the artifact's own under the empty name. Each gets the same share of the time."""
+    share = seconds / _ROUNDS / (1 + len(references.watches))
+    rows: dict[str, list[list[float]]] = {"": [], **{name: [] for name in references.watches}}
     for _ in range(_ROUNDS):
-        for watch, count, row in zip(watches, runs, rows, strict=True):
-            if watch is not None and row is not None:
-                row.append(watch.run(count))
+        rows[""].append(subject.run(_runs_in(share, subject.once)))
+        for name, watch in list(references.watches.items()):
+            try:
+                rows[name].append(watch.run(_runs_in(share, watch.once)))
+            except StageError:
+                del references.watches[name], rows[name]
     return rows
 
 
@@ -174,18 +184,17 @@ def _runs_in(share: float, once: float) -> int:
     return max(least, min(_MOST_RUNS, round(share / once)))
 
 
-def _latency(context: Context, golden: Golden, rows: list[list[list[float]] | None], peak: float) -> Latency:
-    subject, *others = rows
-    assert subject is not None  # noqa: S101  (the artifact itself is always timed)
-    times = [value for block in subject for value in block]
+def _latency(context: Context, golden: Golden, rows: dict[str, list[list[float]]], peak: float) -> Latency:
+    times = [value for block in rows[""] for value in block]
     figures = summarise(times)
-    to_onnxruntime, to_eager = (None if other is None else ratio(subject, other) for other in others)
+    ratios = {name: ratio(rows[""], blocks) for name, blocks in rows.items() if name}
+    to_onnxruntime, to_eager = ratios.get("onnxruntime"), ratios.get("eager")
     case = next(case for case in golden.cases if case.name == CASE)
     return Latency(
         context.options.threads,
         case.dims,
         len(times),
-        len(subject),
+        len(rows[""]),
         figures.p50 * 1e3,
         figures.p90 * 1e3,
         figures.p99 * 1e3,

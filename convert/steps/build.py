@@ -76,7 +76,8 @@ def _attempt(job: Job, route: Route, graph: Graph | None, base: Built | None, at
         lost("export", f"there is no ONNX graph ({job.export_failure})")
         return None
     if route.needs == "source" and job.golden.kind is Kind.ONNX:
-        lost("build", "this route starts from the module, and the source is an ONNX graph")
+        why = "this route starts from the module, and the source is an ONNX graph"
+        attempts.results.append(RouteResult(name, Status.SKIPPED, "", why, 0.0))
         return None
     try:
         return _build_and_prove(job, route, graph, base, attempts, name)

@@ -10,7 +10,7 @@ from convert.steps.job import Attempts, Job
 
 def failure(job: Job, attempts: Attempts) -> Outcome:
     """Name the route that got furthest, and what to try next."""
-    order = ("toolchain", "export", "build", "check")
+    order = ("", "toolchain", "export", "build", "check")
     if not attempts.results:
         raise StageError(f"{job.target.name} has no route for {job.precision}")
     best = max(attempts.results, key=lambda result: order.index(result.stage))

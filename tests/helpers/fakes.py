@@ -51,5 +51,5 @@ def staged_python(folder: Path, real: Path, faults: dict[str, str]) -> Path:
         real: what does all other jobs.
         faults: text in the job file -> shell script that is run instead.
     """
-    tests = "\n".join(f"if grep -qF {shlex.quote(text)} \"$4\"; then\n{script}\nfi" for text, script in faults.items())
+    tests = "\n".join(f'if grep -qF {shlex.quote(text)} "$4"; then\n{script}\nfi' for text, script in faults.items())
     return shell_python(folder, f'{tests}\nexec {shlex.quote(str(real))} "$@"')

@@ -17,6 +17,9 @@ from helpers.command import ODD
 
 DIGITS = Path(convert.models.__file__).parent / "digits"
 TARGETS = ("onnx", "tflite", "tvm", "trt")
+#: What passes on every host.
+PASSED = (("onnx", "float32"), ("onnx", "float16"), ("tflite", "float32"), ("tflite", "float16"), ("tvm", "float32"))
+HAS_GPU = Path("/dev/nvidiactl").exists()
 
 
 @dataclass
@@ -66,8 +69,16 @@ def make(place: Path) -> FullRun:
     out = folders["results"] / "not there yet" / f"out {ODD}"
     folders["cwd"].chmod(0o555)
     folders["input"].chmod(0o555)
-    words = [model, "--samples", samples, "--target", ",".join(TARGETS), "--precision", "float32,float16"]
-    words += ["--bench-seconds", "0.5", "--out", out]
+    words: list[str | Path] = [
+        model,
+        "--samples",
+        samples,
+        "--target",
+        ",".join(TARGETS),
+        "--precision",
+        "float32,float16",
+    ]
+    words += ["--precision", "float32,float16", "--bench-seconds", "0.5", "--out", out]
     done = command.run(*words, cwd=folders["cwd"], variables={"TMPDIR": folders["temporary"]})
     for name in ("cwd", "input"):
         folders[name].chmod(0o755)  # else the temporary folder cannot be removed later

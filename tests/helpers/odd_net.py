@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import torch
-from beside_it import SIZE
+
+SIZE = import_module("beside_it").SIZE
 
 
 def make() -> Any:
