@@ -30,10 +30,10 @@ def litert_torch_dynamic(request: BuildRequest, file: Path) -> tuple[str, ...]:
 
     if not request.golden.dims:
         raise StageError("there is no dynamic dimension, so this route is the same as litert-torch")
-    from convert.targets.torch_shapes import free_shapes
+    from convert.targets.torch_shapes import dynamic_shapes
 
     source = _source(request)
-    converter.convert(source.module, source.example, dynamic_shapes=(free_shapes(request.golden),)).export(str(file))
+    converter.convert(source.module, source.example, dynamic_shapes=(dynamic_shapes(request.golden),)).export(str(file))
     return ()
 
 

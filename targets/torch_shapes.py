@@ -1,4 +1,4 @@
-"""torch.export's description of dynamic sizes, for the converters that start from the module."""
+"""torch.export's description of dynamic sizes, for the exporters and converters that start from the module."""
 
 from __future__ import annotations
 
@@ -7,12 +7,21 @@ from typing import Any
 from convert.records import Golden
 
 
-def free_shapes(golden: Golden) -> tuple[dict[int, Any], ...]:
-    """Per input, axis -> a dynamic size whose relations to others the exporter may find out by itself."""
+def dynamic_shapes(golden: Golden, style: str = "free") -> tuple[dict[int, Any], ...]:
+    """Per input, axis -> torch's description of the dynamic size.
+
+    ``range`` states name, minimum and maximum; ``free`` leaves the relations between sizes (a multiple of 2, say) to
+    the exporter; ``auto`` lets it fix a size, which the check then finds.
+    """
     from torch.export import Dim
 
-    ranges = {dim.name: dim for dim in golden.dims if dim.max > dim.min}
+    dims = [dim for dim in golden.dims if dim.max > dim.min]
+    made = {
+        "range": lambda: {dim.name: Dim(dim.name, min=dim.min, max=dim.max) for dim in dims},
+        "free": lambda: {dim.name: Dim.DYNAMIC for dim in dims},
+        "auto": lambda: {dim.name: Dim.AUTO for dim in dims},
+    }[style]()
     return tuple(
-        {axis: Dim.DYNAMIC for axis, size in enumerate(spec.shape) if isinstance(size, str) and size in ranges}
+        {axis: made[size] for axis, size in enumerate(spec.shape) if isinstance(size, str) and size in made}
         for spec in golden.inputs
     )

@@ -93,13 +93,13 @@ def _from_program(request: BuildRequest) -> Any:
     import torch
     from tvm.relax.frontend.torch import from_exported_program
 
-    from convert.targets.torch_shapes import free_shapes
+    from convert.targets.torch_shapes import dynamic_shapes
     from convert.targets.tvm_program import normalise_indices
 
     if request.source is None:
         raise StageError("route exported-program needs the live module, and the source is a graph")
     source = request.source()
-    shapes = (free_shapes(request.golden),) if request.golden.dims else None
+    shapes = (dynamic_shapes(request.golden),) if request.golden.dims else None
     with torch.no_grad():
         program = torch.export.export(source.module, source.example, dynamic_shapes=shapes)
     return from_exported_program(normalise_indices(program), keep_params_as_input=False)

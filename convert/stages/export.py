@@ -14,6 +14,7 @@ from convert.records import Golden, InputSpec, ModelRef, OutputSpec
 from convert.serial import from_plain
 from convert.stages.source import LiveSource, live_source
 from convert.targets.onnx_files import EXTERNAL_BYTES, gather_weights, save_graph
+from convert.targets.torch_shapes import dynamic_shapes
 from convert.worker import Channel
 
 #: Newest file format that every runtime of the project reads.
@@ -84,25 +85,6 @@ def _dynamo(source: LiveSource, golden: Golden, file: Path, opset: int) -> None:
             )
             for style in styles
         ]
-    )
-
-
-def dynamic_shapes(golden: Golden, style: str) -> tuple[dict[int, Any], ...]:
-    """Per input, axis -> torch's description of the dynamic dimension.
-
-    ``range`` states name, minimum and maximum; ``free`` leaves the relations between sizes (a multiple of 2, say) to
-    the exporter; ``auto`` lets it fix a size, which the check then finds.
-    """
-    from torch.export import Dim
-
-    made = {
-        "range": {dim.name: Dim(dim.name, min=dim.min, max=dim.max) for dim in golden.dims if dim.max > dim.min},
-        "free": {dim.name: Dim.DYNAMIC for dim in golden.dims if dim.max > dim.min},
-        "auto": {dim.name: Dim.AUTO for dim in golden.dims if dim.max > dim.min},
-    }[style]
-    return tuple(
-        {axis: made[size] for axis, size in enumerate(spec.shape) if isinstance(size, str) and size in made}
-        for spec in golden.inputs
     )
 
 
