@@ -1,7 +1,7 @@
 """From a noise floor to a limit: one rule per precision, each with its reason in words.
 
 Sources of the figures: the multiples were measured over the project's conformance models (docs/checks.md); a correct
-artifact lies within about two floors on onnxruntime and within about six on runtimes with other kernels.
+artifact lies within about two floors on onnxruntime, at times four, and within nine on runtimes with other kernels.
 """
 
 from __future__ import annotations
