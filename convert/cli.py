@@ -12,8 +12,11 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import click
+from click.core import ParameterSource
 
 from convert import __version__
+from convert.cli_init import init
+from convert.cli_inspect import inspect
 from convert.errors import ConvertError
 
 _INTERRUPTED = 130
@@ -63,7 +66,10 @@ def cli() -> None:
 @cli.command()
 @click.argument("model")
 @click.option(
-    "--target", "-t", required=True, metavar="NAMES", help="Runtimes, with commas between them; see `convert targets`."
+    "--target",
+    "-t",
+    metavar="NAMES",
+    help="Runtimes, with commas between them; see `convert targets`. Required here or in convert.toml.",
 )
 @click.option(
     "--precision",
@@ -91,7 +97,23 @@ def cli() -> None:
     help="'N=1..4..16': smallest, usual and largest size of a dynamic dimension; repeatable.",
 )
 @click.option("--samples", metavar="FILE", help="Real inputs: .npz, .pt or file.py:function.")
+@click.option(
+    "--constant",
+    "constants",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Fix an argument of forward that is no tensor: 'steps=4', 'mask=None'; repeatable.",
+)
+@click.option(
+    "--code", multiple=True, metavar="DIR", help="Folder with modules that the model's code needs; repeatable."
+)
 @click.option("--trust-pickle", is_flag=True, help="Allow the model file to run code while it is loaded.")
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Options from a file [default: convert.toml beside the model, if there is one].",
+)
 @click.option("--opset", type=int, help="ONNX opset (13 or newer) [default: the newest that all targets read].")
 @click.option("--out", "-o", type=click.Path(path_type=Path), help="Output folder [default: dist/NAME].")
 @click.option(
@@ -147,53 +169,19 @@ def run(model: str, **given: Any) -> None:
 
 
 def _options(model: str, given: dict[str, Any]) -> Any:
-    from convert import options as read
-    from convert import specs
-    from convert.models.detect import detect
+    from convert import config
+    from convert.run_options import settle
 
-    targets = read.parse_targets(given["target"])
-    precisions = read.parse_precisions(given["precision"], targets)
-    inputs = tuple(specs.parse_input(text) for text in given["inputs"])
-    _require_distinct([spec.name for spec in inputs], "--input")
-    dims = tuple(specs.parse_dim(text) for text in given["dims"])
-    _require_distinct([dim.name for dim in dims], "--dim")
-    if given["opset"] is not None:
-        read.settle_opset(given["opset"], targets)
-    ref = detect(model, given["factory"], given["trust_pickle"])
-    return read.Options(
-        ref=ref,
-        targets=targets,
-        precisions=precisions,
-        inputs=inputs,
-        dims=dims,
-        samples=_absolute(given["samples"]),
-        opset=given["opset"],
-        out=given["out"] or Path("dist") / _name_of(model),
-        timeout=given["timeout"],
-        memory=read.parse_memory(given["memory"]) if given["memory"] else None,
-        threads=given["threads"],
-        jobs=given["jobs"],
-        bench_seconds=given["bench_seconds"],
-        allow_deferred=given["allow_deferred"],
-    )
+    context = click.get_current_context()
 
+    def said(name: str) -> bool:
+        return context.get_parameter_source(name) is not ParameterSource.DEFAULT
 
-def _require_distinct(names: list[str], option: str) -> None:
-    from convert.errors import InputError
-
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"{option} is given twice for {name!r}; give each name once")
-
-
-def _absolute(text: str | None) -> str | None:
-    # Workers run in folders of their own.
-    return text if text is None else str(Path(text).resolve())
-
-
-def _name_of(model: str) -> str:
-    head, _, factory = model.partition(":")
-    return factory or Path(head).stem
+    used = config.fill(model, given, given.pop("config"), said)
+    if given["target"] is None:
+        target = next(item for item in context.command.params if item.name == "target")
+        raise click.MissingParameter(ctx=context, param=target)
+    return settle(model, given, used)
 
 
 @cli.group()
@@ -239,6 +227,12 @@ def targets() -> None:
     from convert.listing import print_targets
 
     print_targets()
+
+
+cli.add_command(init)
+
+
+cli.add_command(inspect)
 
 
 def main() -> NoReturn:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from convert.records import Report
+
 
 class ConvertError(Exception):
     """A failure that a user can act on: one sentence with what, the value, what is allowed, what to do."""
@@ -27,3 +32,16 @@ class StageError(ConvertError):
         super().__init__(reason)
         self.reason = reason
         self.advice = advice
+
+
+class ConversionFailed(ConvertError):
+    """Not all that was asked for is proven, and the caller of :func:`convert.convert` wanted an error then.
+
+    Attributes:
+        report: the report of the run, which has left its output folder as always.
+    """
+
+    def __init__(self, reason: str, report: Report) -> None:
+        super().__init__(reason)
+        self.report = report
+        self.exit_code = report.exit_code

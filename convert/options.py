@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from convert.config import Used
 from convert.errors import InputError
 from convert.records import Dim, InputSpec, ModelRef
 from convert.targets import TARGETS, load_target
@@ -30,6 +31,7 @@ class Options:
         threads: threads of the checked and timed sessions.
         jobs: targets that are built side by side.
         bench_seconds: time spent on timing one artifact, its references included; 0 for no timing.
+        config: the file with options that was used; None if there was none.
     """
 
     ref: ModelRef
@@ -46,6 +48,7 @@ class Options:
     jobs: int
     bench_seconds: float
     allow_deferred: bool
+    config: Used | None = None
 
     @property
     def work(self) -> tuple[tuple[Target, str], ...]:
@@ -100,6 +103,18 @@ def parse_memory(text: str) -> int:
     if match is None or float(match[1]) * _UNITS[match[2].upper()] < 1:
         raise InputError(f"--memory {text!r} is not a size; write for example 8G or 512M")
     return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+def parse_code(texts: Sequence[str]) -> tuple[str, ...]:
+    """Read ``--code``: folders, which become absolute, since workers run in folders of their own.
+
+    Raises:
+        InputError: one is no folder.
+    """
+    for text in texts:
+        if not Path(text).is_dir():
+            raise InputError(f"--code {text} is no folder; give the folder that the model's own modules lie in")
+    return tuple(str(Path(text).resolve()) for text in texts)
 
 
 def settle_opset(asked: int | None, targets: Sequence[str]) -> int:

@@ -21,6 +21,7 @@ from convert.records import ExportRecord, Golden, Outcome, Report, Status
 from convert.report.assemble import assemble
 from convert.report.write import write_report
 from convert.serial import from_plain
+from convert.specs import ASSUMED
 from convert.steps.bench import bench_all
 from convert.steps.build import build_target
 from convert.steps.export import Graph, export_onnx
@@ -56,9 +57,14 @@ def run(options: Options, command: Sequence[str], progress: Progress) -> Report:
 
 
 def _steps(context: Context, progress: Progress) -> tuple[Golden, ExportRecord, list[Built]]:
+    if context.options.config is not None:
+        progress.done("options", context.options.config.note)
     with progress:
         with context.timed("golden"):
             golden = _make_golden(context, _line(progress, "source"))
+        for note in golden.notes:
+            if note.startswith(ASSUMED):
+                progress.done("inputs", note)
         progress.done("source", f"{golden.module}: {golden.parameters:,} parameters, {len(golden.cases)} cases")
         with context.timed("export"):
             export, graphs = export_onnx(context, golden, _line(progress, "export"))

@@ -82,6 +82,8 @@ class ModelRef:
         factory: name of the function or class that makes the module, for factories and state dicts.
         factory_file: file or module the factory lies in when ``path`` is a checkpoint.
         trust_pickle: the user allowed code in the file to run.
+        code: folders with the user's own modules, first on the import path of what loads the model.
+        constants: arguments of ``forward`` that are fixed, as the ``NAME=LITERAL`` of ``--constant``.
     """
 
     path: str
@@ -89,6 +91,8 @@ class ModelRef:
     factory: str | None = None
     factory_file: str | None = None
     trust_pickle: bool = False
+    code: tuple[str, ...] = ()
+    constants: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

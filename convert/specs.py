@@ -11,6 +11,10 @@ from convert.errors import InputError
 from convert.records import Dim, InputSpec
 
 DTYPES = ("float16", "float32", "float64", "int8", "uint8", "int16", "int32", "int64", "bool")
+#: Allowed for modules with such weights, which are turned into float32: neither numpy nor most runtimes have it.
+BFLOAT16 = "bfloat16"
+#: What a note of the golden run begins with where nobody said the inputs; such a note must not be overlooked.
+ASSUMED = "no inputs were given: assumed"
 #: A leading dynamic dimension is taken for the batch, and a batch for this unless ``--dim`` says otherwise.
 BATCH_RANGE = (1, 4, 16)
 
@@ -36,7 +40,7 @@ def parse_input(text: str) -> InputSpec:
             "'x=float32[N,3,224,224]', where a word is a dynamic dimension"
         )
     dtype = match["dtype"]
-    if dtype not in DTYPES:
+    if dtype not in (*DTYPES, BFLOAT16):
         raise InputError(f"--input {text!r} has the dtype {dtype!r}; allowed are {', '.join(DTYPES)}")
     low, high = (None, None) if match["low"] is None else (int(match["low"]), int(match["high"]))
     if low is not None and high is not None and low > high:
@@ -48,9 +52,9 @@ def parse_input(text: str) -> InputSpec:
 def _require_range(text: str, dtype: str, low: int | None, high: int | None) -> None:
     if low is None or high is None:
         return
-    kind = np.dtype(dtype)
-    if kind.kind not in "iu":
+    if dtype == BFLOAT16 or np.dtype(dtype).kind not in "iu":
         raise InputError(f"--input {text!r} gives a range to {dtype}; only integers can have one, leave it out")
+    kind = np.dtype(dtype)
     least, most = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
     if low < least or high > most:
         raise InputError(f"--input {text!r} has a range beyond {dtype}; allowed are {least} to {most}")

@@ -72,7 +72,9 @@ def fill(module: Any, weights: dict[str, Any], path: str) -> list[str]:
         result = module.load_state_dict(weights, strict=False)
     except RuntimeError as error:
         raise InputError(f"{path} does not fit {_class_of(module)}: {str(error).splitlines()[-1].strip()}") from error
-    problems = [f"{kind} {_list(keys)}" for kind, keys in _differences(result) if keys]
+    tied = _tied(own, weights, result.missing_keys)
+    notes += [f"{key} not in the file, but tied to {other}, which is" for key, other in tied.items()]
+    problems = [f"{kind} {_list(keys)}" for kind, keys in _differences(result, tied) if keys]
     if problems:
         raise InputError(
             f"{path} does not fit {_class_of(module)}: {'; '.join(problems)}; check --model and its settings"
@@ -159,9 +161,20 @@ def _cast_notes(own: dict[str, Any], weights: dict[str, Any]) -> list[str]:
     return [f"{text} ({count} tensors)" for text, count in casts.items()]
 
 
-def _differences(result: Any) -> list[tuple[str, list[str]]]:
+def _tied(own: dict[str, Any], weights: dict[str, Any], missing: list[str]) -> dict[str, str]:
+    """Missing names whose tensor is the very one that another name fills: safetensors writes such tensors once."""
+    places = {_place(own[key]): key for key in weights if key in own and _is_tensor(own[key]) and own[key].numel()}
+    found = {key: places.get(_place(own[key])) for key in missing if _is_tensor(own.get(key))}
+    return {key: other for key, other in found.items() if other is not None}
+
+
+def _place(tensor: Any) -> tuple[Any, ...]:
+    return tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype
+
+
+def _differences(result: Any, tied: Mapping[str, str]) -> list[tuple[str, list[str]]]:
     return [
-        ("missing in the file:", list(result.missing_keys)),
+        ("missing in the file:", [key for key in result.missing_keys if key not in tied]),
         ("unexpected in the file:", list(result.unexpected_keys)),
     ]
 

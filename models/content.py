@@ -27,27 +27,18 @@ def head(path: Path, size: int = 512) -> bytes:
         return stream.read(size)
 
 
-def not_a_model(start: bytes, size: int) -> str:
-    """What a file with these first bytes is if it is a well-known thing other than a model; else empty.
-
-    Args:
-        start: its first bytes, 512 of them if it has as many.
-        size: its whole size in bytes.
-    """
+def not_a_model(start: bytes) -> str:
+    """What a file with these first 512 bytes is if it is a well-known thing other than a model; else empty."""
     text = start.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if text.startswith((b"<!doctype html", b"<html", b"<head", b"<?xml")):
         return "a web page; the download did not give the file itself, so fetch it again"
     if text.startswith(b"version https://git-lfs"):
         return "a Git LFS pointer, not the file itself; run git lfs pull"
-    if _is_safetensors(start, size):
-        return (
-            "a safetensors file, which this version does not read; load it with the safetensors package, save the "
-            "state dict with torch.save and give that with --model file.py:factory"
-        )
     return next((what for at, magic, what in _OTHERS if start[at : at + len(magic)] == magic), "")
 
 
-def _is_safetensors(start: bytes, size: int) -> bool:
+def is_safetensors(start: bytes, size: int) -> bool:
+    """Whether a file of ``size`` bytes that begins with ``start`` holds tensors by name as safetensors writes them."""
     header = int.from_bytes(start[:8], "little")
     return len(start) > 8 and start[8:9] == b"{" and 2 <= header <= size - 8
 

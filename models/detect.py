@@ -59,6 +59,8 @@ def detect(text: str, model: str | None = None, trust_pickle: bool = False) -> M
 def split_factory(text: str) -> tuple[str, str]:
     """``nets.py:make`` as (absolute file, ``make``), ``pkg.mod:make`` as (``FOLDER/pkg.mod``, ``make``).
 
+    The folder of a module is the working folder, unless it is written before it, as in ``/there/pkg.mod:make``.
+
     Raises:
         InputError: it is neither, or the file is not there.
     """
@@ -70,9 +72,18 @@ def split_factory(text: str) -> tuple[str, str]:
         if not Path(where).is_file():
             raise InputError(f"there is no file {where} to take {match['name']} from; check the path before the colon")
         return str(Path(where).absolute()), match["name"]
+    if lies_in_folder(Path(where)):
+        return str(Path(where).absolute()), match["name"]
     if not _MODULE.fullmatch(where):
         raise InputError(f"{text} is neither a file nor a factory; write file.py:factory or pkg.mod:factory")
     return str(Path.cwd() / where), match["name"]
+
+
+def lies_in_folder(path: Path) -> bool:
+    """Whether ``path`` is ``FOLDER/pkg.mod`` with a package or module ``pkg`` in a folder that it names."""
+    top = path.parent / path.name.partition(".")[0]
+    is_module = path != Path(path.name) and _MODULE.fullmatch(path.name) is not None
+    return is_module and (top.is_dir() or top.with_suffix(".py").is_file())
 
 
 def _refuse_model(text: str, what: str, model: str | None) -> None:
@@ -86,11 +97,13 @@ def _kind(path: Path, text: str) -> tuple[Kind, list[str]]:
     if size == 0:
         raise InputError(f"{text} is empty; save or download it again")
     start = content.head(path)
-    other = content.not_a_model(start, size)
+    other = content.not_a_model(start)
     if other:
         raise InputError(f"{text} is {other}")
     if start.startswith(b"PK"):
         return _zip_kind(path, text)
+    if content.is_safetensors(start, size):
+        return Kind.STATE_DICT, []
     if start.startswith(pickles.TORCH_MAGIC):
         with path.open("rb") as stream:
             wants = _imports(text, lambda: pickles.legacy_imports(stream))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from convert.constants import parse_constants
 from convert.errors import InputError
-from convert.models import checkpoint, exported, factory, program, unpickle
+from convert.models import checkpoint, exported, factory, program, tensors, unpickle
 from convert.models.health import in_float32, require_sound, size_of, to_eval, weight_notes
 from convert.models.onnx_source import OnnxSource
 from convert.records import Dim, InputSpec, Kind, ModelRef
@@ -28,6 +30,8 @@ class Loaded:
         exported: the ``ExportedProgram``; None for other kinds.
         script: whether ``module`` is TorchScript.
         parameters, parameter_bytes: number of weights and the bytes they take.
+        upcast: whether it was bfloat16 and is float32 now.
+        constants: what the user fixed of the other parameters of ``forward``, by name.
     """
 
     module: Any
@@ -41,6 +45,8 @@ class Loaded:
     script: bool = False
     parameters: int = 0
     parameter_bytes: int = 0
+    upcast: bool = False
+    constants: dict[str, Any] = field(default_factory=dict)
     cache: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
@@ -58,7 +64,9 @@ def load(ref: ModelRef) -> Loaded:
         Kind.ONNX: _onnx,
         Kind.FACTORY: _factory,
     }
-    return loaders[ref.kind](ref)
+    # The user's folders come first, in the order given, as if their own script lay there.
+    sys.path[:0] = [folder for folder in ref.code if folder not in sys.path]
+    return replace(loaders[ref.kind](ref), constants=parse_constants(ref.constants))
 
 
 def _torchscript(ref: ModelRef) -> Loaded:
@@ -113,6 +121,8 @@ def _factory(ref: ModelRef) -> Loaded:
 
 
 def _state_dict(ref: ModelRef) -> Loaded:
+    if tensors.is_safetensors(ref.path):
+        return _filled(tensors.read(ref.path), ref)
     return _filled(unpickle.read(ref.path, ref.trust_pickle), ref)
 
 
@@ -170,8 +180,8 @@ def _live(module: Any, ref: ModelRef) -> Loaded:
     buffers = {name for name, _ in module.named_buffers()}
     require_sound([*module.named_parameters(), *module.named_buffers()], ref.path, buffers)
     notes = to_eval(module)
-    if not script:
-        notes += in_float32(module.cpu())
+    upcast = [] if script else in_float32(module.cpu())
+    notes += upcast
     count, size = size_of(module.parameters())
     return Loaded(
         module=module,
@@ -182,6 +192,7 @@ def _live(module: Any, ref: ModelRef) -> Loaded:
         script=script,
         parameters=count,
         parameter_bytes=size,
+        upcast=bool(upcast),
     )
 
 

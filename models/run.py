@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -42,8 +43,11 @@ class CallPlan:
 def plan_call(loaded: Loaded, input_names: Sequence[str]) -> CallPlan:
     """Map input names to the parameters of ``forward``: by keyword if it knows all of them, else by position.
 
+    Parameters that ``loaded.constants`` fixes get their values; positions go past them.
+
     Raises:
-        InputError: an exported program or ONNX file has other inputs, or ``forward`` takes fewer than there are.
+        InputError: an exported program or ONNX file has other inputs, ``forward`` takes fewer than there are, or a
+            constant is none of its parameters.
     """
     names = tuple(input_names)
     if len(set(names)) < len(names):
@@ -51,22 +55,51 @@ def plan_call(loaded: Loaded, input_names: Sequence[str]) -> CallPlan:
     known = loaded.parameter_names
     if loaded.inputs is not None and set(names) != set(known):
         raise InputError(f"the model's inputs are {', '.join(known)}, not {', '.join(names)}; use these names")
+    constants = loaded.constants
+    _require_constants(loaded, names)
     if loaded.exported is not None:
         return CallPlan(names, _by_program(loaded.exported, names))
+    order = known if loaded.script else ()
     if known and all(name in known for name in names):
-        return CallPlan(names, _by_keyword(names, known if loaded.script else ()))
-    if known and len(names) > len(known):
-        raise InputError(f"forward takes {len(known)} inputs ({', '.join(known)}), not {len(names)}; give as many")
-    note = f"inputs {', '.join(names)} given to forward by position" + (f" ({', '.join(known)})" if known else "")
-    return CallPlan(names, lambda tensors: (tuple(tensors), {}), (note,))
+        return CallPlan(names, _by_keyword(names, constants, order))
+    free = tuple(name for name in known if name not in constants)
+    if known and len(names) > len(free):
+        raise InputError(f"forward takes {len(free)} inputs ({', '.join(free)}), not {len(names)}; give as many")
+    note = f"inputs {', '.join(names)} given to forward by position" + (f" ({', '.join(free)})" if free else "")
+    if free and constants:
+        return CallPlan(names, _by_keyword(free[: len(names)], constants, order), (note,))
+    return CallPlan(names, lambda tensors: (tuple(tensors), dict(constants)), (note,))
 
 
-def _by_keyword(names: tuple[str, ...], order: tuple[str, ...]) -> Arrange:
+def _require_constants(loaded: Loaded, names: tuple[str, ...]) -> None:
+    known = loaded.parameter_names
+    for name in loaded.constants:
+        if loaded.inputs is not None:
+            raise InputError(
+                f"--constant {name} has no use here: the file fixed all but the inputs {', '.join(known)} when it was "
+                "written; leave it out"
+            )
+        if name in names:
+            raise InputError(f"{name} is an input and a --constant; leave one of them out")
+        if name not in known and not _takes_any_keyword(loaded):
+            raise InputError(
+                f"--constant {name} names no parameter of forward; it has {', '.join(known) or 'none with a name'}"
+            )
+
+
+def _takes_any_keyword(loaded: Loaded) -> bool:
+    if loaded.script:
+        return False
+    return any(item.kind is item.VAR_KEYWORD for item in inspect.signature(loaded.module.forward).parameters.values())
+
+
+def _by_keyword(names: tuple[str, ...], constants: Mapping[str, Any], order: tuple[str, ...]) -> Arrange:
     """Give tensors by keyword; those that lead ``order`` by position, since torch.export calls TorchScript so only."""
-    leading = [name for at, name in enumerate(order) if set(order[: at + 1]) <= set(names)]
+    there = {*names, *constants}
+    leading = [name for at, name in enumerate(order) if set(order[: at + 1]) <= there]
 
     def arrange(tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        given = dict(zip(names, tensors, strict=True))
+        given = {**constants, **dict(zip(names, tensors, strict=True))}
         return tuple(given.pop(name) for name in leading), given
 
     return arrange

@@ -27,11 +27,13 @@ def for_trace(loaded: Loaded, plan: CallPlan, tensors: Sequence[Any]) -> Any:
     Raises:
         StageError: tracing failed.
     """
+    flat = FlatModule(loaded.module, plan)
+    return _traced(flat, tensors) if loaded.script else flat
+
+
+def _traced(flat: Any, tensors: Sequence[Any]) -> Any:
     import torch
 
-    flat = FlatModule(loaded.module, plan)
-    if not loaded.script:
-        return flat
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch.jit is on its way out; files of its kind are not
@@ -53,15 +55,22 @@ def for_export(loaded: Loaded, plan: CallPlan, tensors: Sequence[Any]) -> Any:
     Raises:
         StageError: torch's converter does not know something in the TorchScript.
     """
+    flat = FlatModule(loaded.module, plan)
     if not loaded.script:
-        return FlatModule(loaded.module, plan)
-    args, kwargs = plan.arrange(tensors)
+        return flat
+    if set(plan.inputs) == set(loaded.parameter_names):
+        return FlatModule(_program(loaded.module, *plan.arrange(tensors)), plan)
+    # The converter wants an argument for every parameter, and knows only tensors; a trace has no other parameters.
+    program = _program(_traced(flat, tensors), tuple(tensors), {})
+    return FlatModule(program, CallPlan(plan.inputs, lambda given: (tuple(given), {})))
+
+
+def _program(script: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     try:
         from torch._export.converter import TS2EPConverter
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            module = TS2EPConverter(loaded.module, args, kwargs).convert().module()
+            return TS2EPConverter(script, args, kwargs).convert().module()
     except Exception as error:
         raise StageError(f"the TorchScript module cannot be turned into a program: {one_line(error)}") from error
-    return FlatModule(module, plan)

@@ -37,9 +37,10 @@ def read(path: str, trust: bool) -> Any:
     except (ImportError, AttributeError) as error:
         if not trust:  # then nothing that the file names may be imported, not even to tell what is missing
             raise InputError(f"{path} cannot be read ({factory.one_line(error)}); copy or save it again") from error
+        missing = _missing(path)
         raise InputError(
-            f"{path} needs {_missing(path)}, which cannot be imported here ({factory.one_line(error)}); name the file "
-            "that has it with --model file.py:NAME, or save a torch.export program instead"
+            f"{path} needs {', '.join(missing[:3]) or 'code'}, which cannot be imported here "
+            f"({factory.one_line(error)}); {_advice(missing)}, or save a torch.export program instead"
         ) from error
     except Exception as error:
         raise InputError(f"{path} cannot be read ({factory.one_line(error)}); copy or save it again") from error
@@ -65,9 +66,20 @@ def wanted(path: str) -> list[str]:
         return code_imports(imports(stream) if _is_plain(path) else legacy_imports(stream))
 
 
-def _missing(path: str) -> str:
-    missing = [name for name in wanted(path) if not _there(name)]
-    return ", ".join(missing[:3]) or "code"
+def _missing(path: str) -> list[str]:
+    return [name for name in wanted(path) if not _there(name)]
+
+
+def _advice(missing: list[str]) -> str:
+    """What to do about names that cannot be imported: where they are decides by which option they are given."""
+    in_script = [name.removeprefix("__main__.") for name in missing if name.startswith("__main__.")]
+    modules = list(dict.fromkeys(name.partition(".")[0] for name in missing if not name.startswith("__main__.")))
+    parts = []
+    if in_script:
+        parts.append(f"name the script that defined {in_script[0]} with --model file.py:{in_script[0]}")
+    if modules or not in_script:
+        parts.append(f"give the folder that holds {' and '.join(modules) or 'it'} with --code DIR")
+    return " and ".join(parts)
 
 
 def _there(name: str) -> bool:

@@ -101,5 +101,29 @@ ZOO: dict[str, Reference] = {
             "gru", "sequence", "x=float32[N,T,12]", "N=1..4..8 T=2..10..20", "recurrent dynamic-time multi-output"
         ),
         _reference("audio", "sequence", "mel=float32[N,16,T]", "N=1..4..8 T=16..40..64", "convolution dynamic-time"),
+        _reference(
+            "causal",
+            "sequence",
+            "x=float32[N,8,T]",
+            "N=1..4..8 T=2..20..32",
+            "convolution dynamic-time dense-output",
+        ),
+        _reference("video", "frames", "clip=float32[N,3,8,20,20]", "N=1..2..4", "convolution three-dimensional"),
+        _reference(
+            "super_resolution",
+            "frames",
+            "image=float32[N,1,H,W]",
+            "N=1..2..4 H=8..20..32 W=8..24..40",
+            "convolution dense-output dynamic-size resize",
+        ),
+        _reference("mobilenet_v3", "frames", _IMAGE, traits="convolution"),
+        _reference("ranker", "sets", "items=float32[N,12,10]", traits="multi-output dict-output bool-output choice"),
+        _reference("relations", "sets", "x=float32[N,6,8]", traits="einsum"),
+        _reference(
+            "recommender",
+            "sets",
+            "user=int64[N]{0..49} items=int64[N,5]{0..79}",
+            traits="multi-input multi-output int64",
+        ),
     )
 }

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 _SEED = 20
 _BATCHES = 12
-_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.LayerNorm, nn.GroupNorm, nn.InstanceNorm2d)
+_BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+_NORMS = (*_BATCH_NORMS, nn.LayerNorm, nn.GroupNorm, nn.InstanceNorm2d)
 
 Draw = Callable[[], tuple[Tensor, ...]]
 
@@ -61,7 +62,7 @@ def _vary_norms(net: nn.Module) -> None:
 
 
 def _calibrate(net: nn.Module, batches: list[tuple[Tensor, ...]]) -> None:
-    norms = [m for m in net.modules() if isinstance(m, nn.BatchNorm1d | nn.BatchNorm2d)]
+    norms = [m for m in net.modules() if isinstance(m, _BATCH_NORMS)]
     usual = [norm.momentum for norm in norms]
     for norm in norms:
         norm.momentum = None  # the plain mean over all batches

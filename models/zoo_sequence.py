@@ -1,4 +1,4 @@
-"""Reference models over time: recurrent networks in their usual forms and a 1-D convolutional one for sound."""
+"""Reference models over time: recurrent networks in their usual forms and 1-D convolutional ones."""
 
 from __future__ import annotations
 
@@ -81,6 +81,26 @@ class Audio(nn.Module):
         return logits
 
 
+class Causal(nn.Module):
+    """Dilated 1-D convolutions that see the past only, one result per step. ``[N, 8, T]`` to ``[N, 5, T]``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Conv1d(8 if i == 0 else 24, 48, 2, dilation=2**i) for i in range(3))
+        self.skips = nn.ModuleList(nn.Conv1d(24, 24, 1) for _ in range(3))
+        self.head = nn.Conv1d(24, 5, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Give logits of every step, ``[N, 5, T]``."""
+        total: Tensor | None = None
+        for i, (layer, skip) in enumerate(zip(self.layers, self.skips, strict=True)):
+            value, gate = layer(nn.functional.pad(x, (2**i, 0))).chunk(2, dim=1)
+            x = torch.tanh(value) * torch.sigmoid(gate)
+            total = skip(x) if total is None else total + skip(x)
+        y: Tensor = self.head(torch.relu(total))
+        return y
+
+
 def _steps() -> tuple[Tensor, ...]:
     return (torch.randn(32, 10, _FEATURES),)
 
@@ -112,3 +132,8 @@ def gru() -> nn.Module:
 def audio() -> nn.Module:
     """Make the network for sound."""
     return finish(Audio, lambda: (torch.randn(16, 16, 40),), heads=("head",))
+
+
+def causal() -> nn.Module:
+    """Make the causal network for sound."""
+    return finish(Causal, lambda: (torch.randn(16, 8, 20),), heads=("head",))

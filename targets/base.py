@@ -130,6 +130,17 @@ class Target(ABC):
         """What this host lacks besides the toolchain (a compiler, a device); empty when nothing is missing."""
         return ""
 
+    def problem_operators(self) -> Mapping[str, str]:
+        """Operators that are known to come out wrong or to fail although the toolkit says that it knows them.
+
+        What a toolkit does not know at all it is asked itself.
+
+        Returns:
+            Name of an operator, as torch (``aten.lstm``) or ONNX (``LSTM``) calls it -> what goes wrong, and the
+            route that works.
+        """
+        return {}
+
     def probe(self) -> str:
         """Why :attr:`device` cannot be used here; empty where it can. Runs in a child process."""
         return ""

@@ -6,6 +6,7 @@ litert-torch writes files with fixed sizes that the runtime can often resize; on
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,6 +19,25 @@ from convert.targets.versions import installed
 
 FILE = "model.tflite"
 _INT32_MAX = 2**31 - 1
+_UNROLLED = (
+    "litert-torch unrolls the length, and onnx2tf and TensorFlow's converter give files that fail at other sizes or "
+    "do not run; right by litert-torch with fixed sizes"
+)
+#: Seen when the routes were compared model by model (docs/targets.md).
+PROBLEMS: Mapping[str, str] = {
+    "aten.lstm": _UNROLLED,
+    "aten.gru": _UNROLLED,
+    "aten.rnn_tanh": _UNROLLED,
+    "aten.rnn_relu": _UNROLLED,
+    "LSTM": _UNROLLED,
+    "GRU": _UNROLLED,
+    "aten.pow": "litert-torch may write an operator that LiteRT lacks for it; right by onnx2tf, or written as x * x",
+    "aten.einsum": "onnx2tf's file fails at another batch; right by litert-torch, or by onnx2tf with fixed sizes",
+    "Einsum": "onnx2tf's file fails at another batch; right with fixed sizes",
+    "aten.conv3d": "onnx2tf's file fails at another batch; right by litert-torch, or by onnx2tf with fixed sizes",
+    "aten.scaled_dot_product_attention": "onnx2tf was seen to be wrong or not to run on it; right by litert-torch",
+    "Loop": "onnx2tf fails on loops; unroll it, or give the module for litert-torch",
+}
 
 
 class TFLite(Target):
@@ -48,6 +68,10 @@ class TFLite(Target):
     def base_precision(self, precision: str) -> str | None:
         """Lower precisions are cast from the float32 file that passed."""
         return None if precision == "float32" else "float32"
+
+    def problem_operators(self) -> Mapping[str, str]:
+        """What the converters were seen to get wrong."""
+        return PROBLEMS
 
     def _build(self, request: BuildRequest) -> Artifact:
         _require_int32(request.golden)

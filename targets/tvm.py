@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,6 +17,16 @@ from convert.targets.onnx import io_as_exported
 from convert.targets.versions import installed
 
 FILE = "model.so"
+_RECURRENT = (
+    "the exported-program front end cannot keep a dynamic length, and the ONNX one lacks the operator; right by "
+    "exported-program with fixed sizes"
+)
+#: Seen when the routes were compared model by model (docs/targets.md).
+PROBLEMS: Mapping[str, str] = {
+    "aten.lstm": _RECURRENT,
+    "aten.gru": _RECURRENT,
+    "aten.grid_sampler": "the exported-program front end gives another shape; right by onnx",
+}
 COMPILERS = ("g++", "clang++", "c++")
 
 
@@ -36,6 +47,10 @@ class Tvm(Target):
         """The ONNX front end first; the exported-program front end miscompiles some indexing, so it comes second."""
         del precision
         return (Route("onnx", "tvm"), Route("exported-program", "tvm", needs="source", borrows="core"))
+
+    def problem_operators(self) -> Mapping[str, str]:
+        """What the front ends were seen to get wrong."""
+        return PROBLEMS
 
     def missing(self) -> str:
         """A shared library needs a C++ compiler to link it."""

@@ -37,9 +37,9 @@ def refused_by_source(place: Path, line: str, *more: str) -> Done:
     ("line", "message"),
     [
         (
-            "nets.py:make",
+            "nets.py:Dropping",
             "the inputs of nets.py are not known; give them with --input 'x=float32[N,3,224,224]' (repeatable) or with "
-            "--samples FILE",
+            "--samples FILE (no layer of the model tells what it takes, so nothing was tried)",
         ),
         (
             "nets.py:make --input x=float32[N,7]",
@@ -48,13 +48,14 @@ def refused_by_source(place: Path, line: str, *more: str) -> Done:
         ),
         (
             "nets.py:Dropping --input x=float32[N,8]",
-            "the source gives another output each time it runs on the same inputs (randomness, or state updated in "
-            "forward), so no artifact can be proven; make it deterministic",
+            "the source gives another output each time it runs on the same inputs (it draws random numbers with "
+            "aten.dropout), so no artifact can be proven; make it deterministic",
         ),
         (
             "nets.py:Counting --input x=float32[N,8]",
-            "the source gives another output each time it runs on the same inputs (randomness, or state updated in "
-            "forward), so no artifact can be proven; make it deterministic",
+            "the source gives another output when it is called again, since it depends on state that it updates in "
+            "forward (buffer calls), and an artifact keeps no state between calls; make that state an input and an "
+            "output",
         ),
         (
             "nets.py:Empty --input x=float32[N,8]",

@@ -154,14 +154,18 @@ def test_what_is_no_model_is_named(tmp_path: Path) -> None:
         assert message(str(path)) == f"{path} {text}"
 
 
-def test_safetensors_says_what_to_do(tmp_path: Path) -> None:
+def test_safetensors_hold_weights(tmp_path: Path) -> None:
     header = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
     path = tmp_path / "model.pt"
     path.write_bytes(len(header).to_bytes(8, "little") + header + b"\0\0\0\0")
     assert message(str(path)) == (
-        f"{path} is a safetensors file, which this version does not read; load it with the safetensors package, save "
-        "the state dict with torch.save and give that with --model file.py:factory"
+        f"{path} holds weights without the code of their module; add --model file.py:factory (or pkg.mod:factory) with "
+        "the class or function that makes it"
     )
+    nets = tmp_path / "nets.py"
+    nets.touch()
+    ref = detect(str(path), f"{nets}:Net")
+    assert (ref.kind, ref.factory, ref.factory_file) == (Kind.STATE_DICT, "Net", str(nets))
 
 
 def test_damaged_and_foreign_zip_files(tmp_path: Path) -> None:

@@ -323,12 +323,13 @@ def test_a_pickled_module_whose_class_is_not_there_can_be_told_where_it_is(
         del sys.modules[name]
     sys.path.remove(str(Path(nets).parent))
     del sys.modules["__main__"].Net
-    for file, wants in ((path, "nets.Net"), (script, "__main__.Net")):
+    for file, wants, advice in (
+        (path, "nets.Net", "give the folder that holds nets with --code DIR"),
+        (script, "__main__.Net", "name the script that defined Net with --model file.py:Net"),
+    ):
         text = refused(file, Kind.PICKLE, trust=True)
         assert text.startswith(f"{file} needs {wants}, which cannot be imported here (")
-        assert text.endswith(
-            "; name the file that has it with --model file.py:NAME, or save a torch.export program instead"
-        )
+        assert text.endswith(f"; {advice}, or save a torch.export program instead")
     for file in (path, script):
         assert load(file, Kind.PICKLE, "Net", nets, trust=True).parameters == 21
 

@@ -96,7 +96,7 @@ def test_the_wheel_has_the_command_and_no_heavy_dependency(wheel: Path) -> None:
     assert entry_points == "[console_scripts]\nconvert = convert.cli:main\n"
     requires = [line.removeprefix("Requires-Dist: ") for line in metadata if line.startswith("Requires-Dist: ")]
     base = sorted(line.split(">=")[0] for line in requires if "extra ==" not in line)
-    assert base == ["click", "filelock", "numpy", "packaging", "platformdirs", "psutil", "rich"]
+    assert base == ["click", "cloudpickle", "filelock", "numpy", "packaging", "platformdirs", "psutil", "rich"]
 
 
 @pytest.mark.parametrize("name", ["core", "trt", "trt-rtx"])

@@ -21,6 +21,8 @@ PARAMETERS = {
     "mlp": 8360, "multi_io": 2956, "masked_pool": 1514, "mobilenet": 23642, "resnet": 79978, "convnext": 39634,
     "prelu_groupnorm": 20023, "unet": 97090, "segment": 9203, "detection": 21362, "vit": 67594,
     "text_encoder": 46184, "decoder": 51120, "lstm": 8598, "bilstm": 7541, "gru": 6486, "audio": 11303,
+    "causal": 7445, "video": 4818, "super_resolution": 6700, "mobilenet_v3": 7286, "ranker": 389, "relations": 1363,
+    "recommender": 3747,
 }  # fmt: skip
 SHAPES: dict[str, list[tuple[int | str, ...]]] = {
     "mlp": [("N", 8)],
@@ -40,6 +42,13 @@ SHAPES: dict[str, list[tuple[int | str, ...]]] = {
     "bilstm": [("N", "T", 5)],
     "gru": [("N", 6), ("N", "T", 24)],
     "audio": [("N", 7)],
+    "causal": [("N", 5, "T")],
+    "video": [("N", 6)],
+    "super_resolution": [("N", 1, "2H", "2W")],
+    "mobilenet_v3": [("N", 10)],
+    "ranker": [("N", 5), ("N", 5), ("N", 5, 4), ("N", 12)],
+    "relations": [("N", 7)],
+    "recommender": [("N", 3), ("N", 5)],
 }
 
 
@@ -78,6 +87,14 @@ def feeds(reference: Reference, dims: dict[str, int], seed: int = 0) -> list[Any
     return drawn
 
 
+def size_of(axis: int | str, dims: dict[str, int]) -> int:
+    """``2H`` at H=20 is 40."""
+    if isinstance(axis, int):
+        return axis
+    factor, name = re.fullmatch(r"(\d*)(\w+)", axis).groups()  # type: ignore[union-attr]
+    return int(factor or 1) * dims[name]
+
+
 def leaves(value: Any) -> list[Any]:
     """The tensors of a nested output, in order; None is left out."""
     if isinstance(value, dict):
@@ -111,8 +128,9 @@ def test_registry_covers_what_converters_get_wrong() -> None:
     assert set(PARAMETERS) == set(SHAPES) == set(NAMES)
     traits = set().union(*(reference.traits for reference in ZOO.values()))
     assert traits == {
-        "attention", "bool", "convolution", "dense-output", "dict-output", "dynamic-size", "dynamic-time", "int64",
-        "multi-input", "multi-output", "nested-output", "none-output", "permute", "recurrent", "resize",
+        "attention", "bool", "bool-output", "choice", "convolution", "dense-output", "dict-output", "dynamic-size",
+        "dynamic-time", "einsum", "int64", "multi-input", "multi-output", "nested-output", "none-output", "permute",
+        "recurrent", "resize", "three-dimensional",
     }  # fmt: skip
     for reference in ZOO.values():
         assert all(low < usual < high for low, usual, high in dims_of(reference).values())
@@ -150,7 +168,7 @@ def test_outputs_at_every_size(name: str) -> None:
     for which in range(3):
         dims = at(ZOO[name], which)
         outputs = run(net, feeds(ZOO[name], dims))
-        wanted = [tuple(dims[axis] if isinstance(axis, str) else axis for axis in shape) for shape in SHAPES[name]]
+        wanted = [tuple(size_of(axis, dims) for axis in shape) for shape in SHAPES[name]]
         assert [tuple(output.shape) for output in outputs] == wanted
         assert all(torch.isfinite(output).all() for output in outputs)
 
@@ -159,7 +177,7 @@ def test_outputs_at_every_size(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_outputs_differ_between_samples(name: str) -> None:
     inputs = feeds(ZOO[name], at(ZOO[name], 1) | {"N": 32}, seed=3)
-    for output in run(make(ZOO[name]), inputs):
+    for output in (value.double() for value in run(make(ZOO[name]), inputs)):
         between = output.std(dim=0).square().mean().sqrt()
         assert between / output.square().mean().sqrt() >= LEAST_SPREAD
         assert 0.05 <= output.abs().max() <= 100
@@ -172,23 +190,36 @@ def test_samples_of_a_batch_are_independent(name: str) -> None:
 
     inputs = feeds(ZOO[name], at(ZOO[name], 2), seed=1)
     net = make(ZOO[name])
-    for whole, alone in zip(run(net, inputs), run(net, [value[1:2] for value in inputs]), strict=True):
+    alone_outputs = run(net, [value[1:2] for value in inputs])
+    for whole, alone in zip(run(net, inputs), alone_outputs, strict=True):
+        if whole.dtype != torch.float32:
+            assert torch.equal(whole[1:2], alone)
+            continue
         torch.testing.assert_close(whole[1:2], alone, rtol=1e-4, atol=1e-5 * float(whole.abs().max()))
 
 
+#: Every input that is an index into a table: model, place among the inputs, last valid value.
+TABLES = [
+    (name, place, int(match[1]))
+    for name in NAMES
+    for place, text in enumerate(ZOO[name].inputs)
+    if (match := re.search(r"int64\[.*\]\{0\.\.(\d+)\}", text)) and match[1] != "1"
+]
+
+
 @pytest.mark.toolkit
-@pytest.mark.parametrize("name", [name for name in NAMES if "int64" in ZOO[name].traits])
-def test_integers_reach_the_end_of_their_range_and_no_further(name: str) -> None:
+@pytest.mark.parametrize(("name", "place", "last"), TABLES)
+def test_integers_reach_the_end_of_their_range_and_no_further(name: str, place: int, last: int) -> None:
     import torch
 
     net, inputs = make(ZOO[name]), feeds(ZOO[name], at(ZOO[name], 1))
-    assert inputs[0].dtype == torch.int64
-    (last,) = re.findall(r"ids=int64\[N,T\]\{0\.\.(\d+)\}", " ".join(ZOO[name].inputs))
+    assert inputs[place].dtype == torch.int64
+    if name == "text_encoder":
+        inputs[1][:, -1] = 1  # a word that the mask hides would change nothing
     usual = run(net, inputs)[0]
-    inputs[0][:, -1] = int(last)
-    inputs[-1][:, -1] = int(last) if name == "decoder" else 1
+    inputs[place][..., -1] = last
     assert (run(net, inputs)[0] - usual).abs().max() > 0.1
-    inputs[0][:, -1] = int(last) + 1
+    inputs[place][..., -1] = last + 1
     with pytest.raises(IndexError):
         run(net, inputs)
 
@@ -230,3 +261,28 @@ def test_multi_io_has_none_and_nesting() -> None:
     assert value["state"] is None
     assert isinstance(value["parts"], tuple)
     assert isinstance(value["parts"][1], list)
+
+
+@pytest.mark.toolkit
+def test_causal_hears_no_later_step() -> None:
+    import torch
+
+    net, (x,) = make(ZOO["causal"]), feeds(ZOO["causal"], {"N": 2, "T": 20})
+    before = run(net, [x])[0]
+    x[:, :, 11] += 1.0
+    after = run(net, [x])[0]
+    assert torch.equal(after[:, :, :11], before[:, :, :11])
+    assert ((after - before)[:, :, 11:19].abs().amax(dim=(0, 1)) > 1e-4).all()
+    assert torch.equal(after[:, :, 19:], before[:, :, 19:])
+
+
+@pytest.mark.toolkit
+def test_ranker_orders_and_chooses_by_both_branches() -> None:
+    import torch
+
+    with torch.no_grad():
+        value = make(ZOO["ranker"])(*feeds(ZOO["ranker"], {"N": 16}))
+    assert list(value) == ["best", "place", "kept", "above"]
+    assert (value["best"].diff(dim=-1) < 0).all()
+    assert (value["place"].dtype, value["above"].dtype) == (torch.int64, torch.bool)
+    assert 0.1 < float((value["best"] > 0.5).float().mean()) < 0.9

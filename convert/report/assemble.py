@@ -71,6 +71,9 @@ def _options(context: Context) -> dict[str, Any]:
         "jobs": options.jobs,
         "bench_seconds": options.bench_seconds,
         "allow_deferred": options.allow_deferred,
+        "constants": list(options.ref.constants),
+        "code": list(options.ref.code),
+        "config": None if options.config is None else {"file": options.config.path, "keys": list(options.config.keys)},
     }
 
 

@@ -7,6 +7,7 @@ from rich.table import Table
 
 from convert.records import Report, Status
 from convert.report.cells import COLUMNS, remarks, row
+from convert.specs import ASSUMED
 
 _COLOURS = {Status.PASSED: "green", Status.FAILED: "red", Status.DEFERRED: "yellow", Status.SKIPPED: "dim"}
 _RIGHT = frozenset(COLUMNS[4:])
@@ -19,6 +20,9 @@ def print_report(report: Report, console: Console, folder: str) -> None:
     """Print the table, what must be said about single rows, and where the report lies."""
     console.print()
     console.print(_table(report, narrow=console.is_terminal and console.width < _WIDE), soft_wrap=True)
+    for note in report.golden.notes:
+        if note.startswith(ASSUMED):
+            console.print(f"source: {note}", highlight=False, markup=False, soft_wrap=True)
     for outcome in report.artifacts:
         for text in remarks(outcome):
             console.print(

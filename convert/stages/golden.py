@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,78 +11,37 @@ import numpy as np
 from convert.cases import Plan, Spread, draw, plan_cases
 from convert.errors import InputError, StageError
 from convert.golden_io import CaseData, save_case
-from convert.models.batches import split_into_cases
-from convert.models.load import Loaded, load
-from convert.models.run import CallPlan, plan_call, run_source
-from convert.models.samples import infer_specs, load_samples
-from convert.records import Case, Dim, Floor, Golden, InputSpec, ModelRef, OutputSpec
-from convert.serial import from_plain
-from convert.specs import format_input, settle_dims
-from convert.stages.integers import bound_integers
+from convert.records import Case, Dim, Floor, Golden, InputSpec, OutputSpec
+from convert.specs import format_input
+from convert.stages.randomness import why_unrepeatable
+from convert.stages.running import Source, open_source
 from convert.stages.sizes import accepted_odd_sizes
 from convert.validators.floor import error_figures, measure, scale_of
 from convert.worker import Channel
 
 Array = np.ndarray[Any, Any]
-MAX_SAMPLE_CASES = 4
 #: An output that moves by less than this share of its size is dominated by a constant.
 _FLAT_SHARE = 1e-4
-
-
-@dataclass
-class _Source:
-    """The loaded source with all that is needed to call it."""
-
-    loaded: Loaded
-    plan: CallPlan
-    half: bool
-    truth_failure: str = ""
-
-    def run(self, feeds: Mapping[str, Array], dtype: str | None = None) -> dict[str, Array]:
-        return {name: np.ascontiguousarray(value) for name, value in run_source(self.loaded, self.plan, feeds, dtype)}
-
-    def attempt(self, feeds: Mapping[str, Array], dtype: str) -> dict[str, Array] | None:
-        """Run in another precision; None (and the reason, for float64) where the source cannot."""
-        try:
-            return self.run(feeds, dtype)
-        except Exception as error:  # anything a user's module may raise in a precision it was not written for
-            if dtype == "float64":
-                self.truth_failure = self.truth_failure or f"{type(error).__name__}: {error}".splitlines()[0][:200]
-            return None
 
 
 def run(args: dict[str, Any], channel: Channel) -> Golden:
     """Load, settle the inputs, draw the cases, run the source on all of them and write them to ``args['folder']``."""
     channel.say("loading the source")
-    ref = from_plain(ModelRef, args["ref"])
-    loaded = load(ref)
-    given = from_plain(tuple[InputSpec, ...], args["inputs"])
-    samples = load_samples(args["samples"], loaded.parameter_names, ref.trust_pickle) if args["samples"] else None
-    specs = given or loaded.inputs or (infer_specs(samples) if samples else ())
-    if not specs:
-        raise InputError(
-            f"the inputs of {Path(ref.path).name} are not known; give them with --input "
-            "'x=float32[N,3,224,224]' (repeatable) or with --samples FILE"
-        )
-    dims = settle_dims(specs, from_plain(tuple[Dim, ...], args["dims"]), loaded.dims)
-    source = _Source(loaded, plan_call(loaded, tuple(spec.name for spec in specs)), bool(args["half"]))
-    sample_feeds = split_into_cases(samples, specs, dims, MAX_SAMPLE_CASES) if samples else []
-    specs, range_notes = bound_integers(specs, dims, sample_feeds, source.run)
-    _require_repeatable(source, specs, dims)
-    return _golden(source, specs, dims, sample_feeds, range_notes, Path(args["folder"]), channel)
+    opened = open_source(args, channel)
+    _require_repeatable(opened.source, opened.specs, opened.dims)
+    return _golden(
+        opened.source, opened.specs, opened.dims, opened.samples, opened.notes, Path(args["folder"]), channel
+    )
 
 
-def _require_repeatable(source: _Source, specs: Sequence[InputSpec], dims: Sequence[Dim]) -> None:
+def _require_repeatable(source: Source, specs: Sequence[InputSpec], dims: Sequence[Dim]) -> None:
     feeds = draw(plan_cases(specs, dims)[0], specs, {})
-    first, second = _explain(source.run, feeds, specs), source.run(feeds)
+    first = _explain(source.run, feeds, specs)
     if not first:
         raise InputError("the source gives no tensor, so there is nothing to prove; return at least one tensor")
-    for name, value in first.items():
-        if not np.array_equal(value, second[name], equal_nan=value.dtype.kind in "fc"):
-            raise InputError(
-                f"the source gives another {name} each time it runs on the same inputs (randomness, or "
-                "state updated in forward), so no artifact can be proven; make it deterministic"
-            )
+    why = why_unrepeatable(source, feeds, first)
+    if why:
+        raise InputError(why)
 
 
 def _explain(
@@ -97,7 +55,7 @@ def _explain(
 
 
 def _golden(
-    source: _Source,
+    source: Source,
     specs: Sequence[InputSpec],
     dims: Sequence[Dim],
     sample_feeds: Sequence[dict[str, Array]],
@@ -117,7 +75,7 @@ def _golden(
         shapes.append(outputs)
     _require_same_outputs(cases, shapes)
     loaded = source.loaded
-    notes = (*notes, *odd_notes, *_flat_outputs(shapes[:2]))
+    notes = (*notes, *odd_notes, *_flat_outputs(shapes[:2]), *source.notes())
     if source.truth_failure:
         notes = (*notes, f"the source cannot run in float64 ({source.truth_failure}); the limit is a stated constant")
     return Golden(
@@ -127,7 +85,7 @@ def _golden(
         loaded.parameter_bytes,
         tuple(specs),
         tuple(dims),
-        _output_specs(cases, shapes),
+        output_specs(cases, shapes),
         tuple(cases),
         "float64" if not source.truth_failure else "none",
         (*loaded.notes, *source.plan.notes, *notes),
@@ -135,7 +93,7 @@ def _golden(
 
 
 def _run_case(
-    source: _Source, plan: Plan, feeds: dict[str, Array], specs: Sequence[InputSpec], folder: Path
+    source: Source, plan: Plan, feeds: dict[str, Array], specs: Sequence[InputSpec], folder: Path
 ) -> tuple[Case, dict[str, Array]]:
     outputs = _explain(source.run, feeds, specs)
     truths = (source.attempt(feeds, "float64") if not source.truth_failure else None) or {}
@@ -198,7 +156,8 @@ def _require_same_outputs(cases: Sequence[Case], outputs: Sequence[Mapping[str, 
             )
 
 
-def _output_specs(cases: Sequence[Case], outputs: Sequence[Mapping[str, Array]]) -> tuple[OutputSpec, ...]:
+def output_specs(cases: Sequence[Case], outputs: Sequence[Mapping[str, Array]]) -> tuple[OutputSpec, ...]:
+    """The outputs as ``outputs`` of ``cases`` have them; raises ``InputError`` where their number of axes changes."""
     specs = []
     for name, value in outputs[0].items():
         shapes = [found[name].shape for found in outputs]

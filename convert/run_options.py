@@ -1,0 +1,88 @@
+"""From the words of ``convert run`` to its options, checked as far as that is possible without running the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from convert import specs
+from convert.config import Used, explained
+from convert.constants import parse_constants
+from convert.errors import InputError
+from convert.models.detect import detect
+from convert.options import Options, parse_code, parse_memory, parse_precisions, parse_targets, settle_opset
+from convert.records import ModelRef
+
+
+def settle(model: str, given: dict[str, Any], used: Used | None) -> Options:
+    """Read what ``given`` says by parameter of ``convert run``, with the values of the file ``used`` already in it.
+
+    Raises:
+        InputError: the first thing that cannot be used; it names the file where its value is from there.
+    """
+    try:
+        return _settle(model, given, used)
+    except InputError as error:
+        raise explained(error, used) from error
+
+
+def _settle(model: str, given: dict[str, Any], used: Used | None) -> Options:
+    targets = parse_targets(given["target"])
+    precisions = parse_precisions(given["precision"], targets)
+    inputs = tuple(specs.parse_input(text) for text in given["inputs"])
+    _require_distinct([spec.name for spec in inputs], "--input")
+    dims = tuple(specs.parse_dim(text) for text in given["dims"])
+    _require_distinct([dim.name for dim in dims], "--dim")
+    if given["opset"] is not None:
+        settle_opset(given["opset"], targets)
+    return Options(
+        ref=find_model(model, given),
+        targets=targets,
+        precisions=precisions,
+        inputs=inputs,
+        dims=dims,
+        samples=_absolute(given["samples"]),
+        opset=given["opset"],
+        out=given["out"] or Path("dist") / _name_of(model),
+        timeout=given["timeout"],
+        memory=parse_memory(given["memory"]) if given["memory"] else None,
+        threads=given["threads"],
+        jobs=given["jobs"],
+        bench_seconds=given["bench_seconds"],
+        allow_deferred=given["allow_deferred"],
+        config=used,
+    )
+
+
+def find_model(model: str, given: dict[str, Any]) -> ModelRef:
+    """What ``model`` is, with all that is needed to load it and call it.
+
+    Args:
+        model: a file or a factory.
+        given: has ``factory``, ``trust_pickle``, ``constants`` and ``code``.
+
+    Raises:
+        InputError: it is no model, or one of these cannot be used.
+    """
+    constants = tuple(given["constants"])
+    parse_constants(constants)
+    code = parse_code(given["code"])
+    return replace(detect(model, given["factory"], given["trust_pickle"]), code=code, constants=constants)
+
+
+def _require_distinct(names: Sequence[str], option: str) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"{option} is given twice for {name!r}; give each name once")
+
+
+def _absolute(text: str | None) -> str | None:
+    # Workers run in folders of their own.
+    return text if text is None else str(Path(text).resolve())
+
+
+def _name_of(model: str) -> str:
+    head, _, factory = model.partition(":")
+    return factory or Path(head).stem
