@@ -5,10 +5,10 @@ MADE := .venv/made
 DIGITS := models/digits
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format toolchains tools clean
+.PHONY: help demo test test-all lint format coverage-table public-suites toolchains tools clean
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 demo: toolchains ## convert the bundled digits classifier to every target and prove each artifact
 	$(BIN)/convert $(DIGITS)/digits.pt2 --samples $(DIGITS)/samples.npz --target onnx,tflite,tvm,trt \
@@ -29,6 +29,12 @@ lint: $(MADE) ## style, types, and which part may import which
 format: $(MADE) ## put the code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+coverage-table: toolchains ## every reference model on every target, into docs/coverage.md (some 10 minutes)
+	$(BIN)/python scripts/coverage_table.py
+
+public-suites: toolchains ## suites of onnx and torch on the targets, into docs/coverage.md (some 20 minutes)
+	$(BIN)/python scripts/public_suites.py
 
 # Always asked: the cache folder may be cleared at any time, and the answer takes a fraction of a second.
 toolchains: tools $(MADE) ## the environments of the converters that cannot share one, in the user's cache folder

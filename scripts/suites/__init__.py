@@ -1,0 +1,1 @@
+"""Runners for the public suites that come with the packages; see ``scripts/public_suites.py``."""
