@@ -44,7 +44,7 @@ class Tally:
         seed: of the sample; None where all items were taken.
         passed, wrong, refused, crashed: how many items ended so.
         stages: stage -> how many were refused there.
-        named: ``wrong`` and ``crashed`` -> the items, each with what was seen.
+        named: ``wrong``, ``refused`` and ``crashed`` -> the items, each with what was seen.
     """
 
     size: int
@@ -60,6 +60,10 @@ class Tally:
     def count(self) -> int:
         """How many items were run."""
         return self.passed + self.wrong + self.refused + self.crashed
+
+    def kind_of(self, item: str) -> str:
+        """How an item of this sample ended; those that are not named passed."""
+        return next((kind for kind, items in self.named.items() if item in items), "passed")
 
 
 @dataclass(frozen=True)

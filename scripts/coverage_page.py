@@ -34,6 +34,8 @@ tolerances. `torch-modules`: `torch.testing._internal.common_modules.module_db`,
 `torch._export.db`; both compared by the rules of [checks.md](checks.md), on the suite's inputs.
 """
 _MOST_NAMED = 25
+#: Refusals are safe and many; coverage.json names them all.
+_NAMED = ("wrong", "crashed")
 
 
 def render(coverage: Coverage) -> str:
@@ -142,7 +144,7 @@ def _tally_details(target: str, tally: Tally) -> str:
     if tally.stages:
         stages = ", ".join(f"{stage} {count}" for stage, count in sorted(tally.stages.items(), key=lambda one: -one[1]))
         lines.append(f"- **{target}** refused by stage: {stages}")
-    for kind, items in tally.named.items():
+    for kind, items in ((kind, tally.named[kind]) for kind in _NAMED if kind in tally.named):
         shown = [f"`{name}` ({_escape(what)})" for name, what in list(items.items())[:_MOST_NAMED]]
         more = f" and {len(items) - _MOST_NAMED} more" if len(items) > _MOST_NAMED else ""
         lines.append(f"- **{target}** {kind}: {'; '.join(shown)}{more}")

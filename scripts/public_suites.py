@@ -105,10 +105,10 @@ def run_suite(suite: Suite, target: str, items: Sequence[str], seconds: float) -
 
 
 def tally(results: dict[str, Result], size: int, seed: int | None) -> Tally:
-    """Count ``results``; items that were wrong or crashed are named."""
+    """Count ``results``; every item that did not pass is named."""
     named: dict[str, dict[str, str]] = {}
     for item, result in results.items():
-        if result.kind in ("wrong", "crashed"):
+        if result.kind != "passed":
             named.setdefault(result.kind, {})[item] = shorten(f"{result.stage}: {result.reason}", 120)
     stages = Counter(result.stage for result in results.values() if result.kind == "refused")
     return Tally(size, seed, **count(results), stages=dict(stages), named=named)

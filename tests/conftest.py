@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,26 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from helpers import command, full_run, places
+from helpers.background import Background, job_of, uses_background
 from helpers.jobs import make_runner
 
 from convert.jobs import Limits, Runner
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that wait for long work come last: it runs beside the others meanwhile."""
+    items.sort(key=uses_background)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def background(request: pytest.FixtureRequest) -> Iterator[Background]:
+    """The long work of the chosen tests, begun with the first of all tests."""
+    found = Background()
+    for item in filter(uses_background, request.session.items):
+        found.add(*job_of(item))
+    found.begin()
+    yield found
+    found.stop()
 
 
 @pytest.fixture(scope="session")

@@ -8,14 +8,12 @@ closed with dynamic ones takes every route of the target and is a slow test.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from helpers import scripts
+from helpers.background import Background
 from helpers.command import ROOT
 
 from convert.models.zoo import ZOO
@@ -25,8 +23,6 @@ from convert.toolchains import find
 cells: Any = scripts.load("coverage_cells")
 coverage: Any = scripts.load("coverage_file")
 
-#: Models converted side by side.
-JOBS = 2
 CPU_TARGETS: tuple[str, ...] = cells.CPU_TARGETS
 COMMITTED = coverage.load()
 MODELS: dict[str, Any] = COMMITTED.zoo.models if COMMITTED.zoo else {}
@@ -41,39 +37,20 @@ def targets_of(model: str, run: str) -> tuple[str, ...]:
     return gaps if run != "passing" else tuple(name for name in CPU_TARGETS if name not in gaps)
 
 
-@dataclass
-class Conversions:
-    """The conversions of this session, started beforehand so that two run at any time."""
-
-    pool: ThreadPoolExecutor
-    started: dict[tuple[str, str], Future[dict[str, Any]]] = field(default_factory=dict)
-
-    def start(self, model: str, run: str) -> None:
-        """Begin a conversion, once."""
-        if (model, run) not in self.started:
-            targets = targets_of(model, run)
-            self.started[model, run] = self.pool.submit(cells.report_of, model, targets, run == "fixed")
-
-    def report(self, model: str, run: str) -> dict[str, Any]:
-        """Wait for a conversion."""
-        self.start(model, run)
-        return self.started[model, run].result()
-
-    def cell(self, model: str, run: str, target: str) -> Any:
-        """What became of ``target`` in a conversion."""
-        return cells.row_of(self.report(model, run)).targets[target]
+def background_job(model: str, run: str, **rest: str) -> tuple[Any, Callable[[], Any]]:
+    """The conversion that a test with these parameters looks at."""
+    del rest
+    return (model, run), lambda: cells.report_of(model, targets_of(model, run), run == "fixed")
 
 
-@pytest.fixture(scope="session")
-def conversions(request: pytest.FixtureRequest) -> Iterator[Conversions]:
-    """What the chosen tests of this file need, in their order."""
-    found = Conversions(ThreadPoolExecutor(JOBS))
-    for item in request.session.items:
-        if isinstance(item, pytest.Function) and item.path == Path(__file__) and "conversions" in item.fixturenames:
-            params = item.callspec.params
-            found.start(str(params["model"]), str(params["run"]))
-    yield found
-    found.pool.shutdown(cancel_futures=True)
+def report_of(background: Background, model: str, run: str) -> dict[str, Any]:
+    """Wait for a conversion."""
+    return dict(background.result((model, run)))
+
+
+def cell_of(background: Background, model: str, run: str, target: str) -> Any:
+    """What became of ``target`` in a conversion."""
+    return cells.row_of(report_of(background, model, run)).targets[target]
 
 
 def artifact_of(report: dict[str, Any], target: str) -> dict[str, Any]:
@@ -113,9 +90,9 @@ def test_every_gap_has_its_reason_in_the_documentation() -> None:
 @pytest.mark.toolkit
 @pytest.mark.parametrize("run", ["passing"])
 @pytest.mark.parametrize(("target", "model"), PASSING)
-def test_target_on_model(target: str, model: str, run: str, conversions: Conversions) -> None:
-    report = conversions.report(model, run)
-    worse = cells.regression(MODELS[model].targets[target], conversions.cell(model, run, target))
+def test_target_on_model(target: str, model: str, run: str, background: Background) -> None:
+    report = report_of(background, model, run)
+    worse = cells.regression(MODELS[model].targets[target], cell_of(background, model, run, target))
     assert not worse, f"{target} on {model} got worse: {worse}"
     checked = {(check["case"], check["output"]) for check in artifact_of(report, target)["checks"]}
     golden = report["golden"]
@@ -126,8 +103,8 @@ def test_target_on_model(target: str, model: str, run: str, conversions: Convers
 @pytest.mark.parametrize("run", ["passing"])
 @pytest.mark.parametrize("route", cells.EXPORTERS)
 @pytest.mark.parametrize("model", MODELS)
-def test_exporter_on_model(model: str, route: str, run: str, conversions: Conversions) -> None:
-    now = cells.row_of(conversions.report(model, run)).exporters[route]
+def test_exporter_on_model(model: str, route: str, run: str, background: Background) -> None:
+    now = cells.row_of(report_of(background, model, run)).exporters[route]
     before = MODELS[model].exporters[route]
     worse = cells.regression(before, now)
     assert not worse, f"exporter {route} on {model} got worse: {worse}"
@@ -138,8 +115,8 @@ def test_exporter_on_model(model: str, route: str, run: str, conversions: Conver
 @pytest.mark.toolkit
 @pytest.mark.parametrize("run", ["fixed"])
 @pytest.mark.parametrize(("target", "model"), GAPS)
-def test_gap_closes_at_fixed_sizes(target: str, model: str, run: str, conversions: Conversions) -> None:
-    now = conversions.cell(model, run, target)
+def test_gap_closes_at_fixed_sizes(target: str, model: str, run: str, background: Background) -> None:
+    now = cell_of(background, model, run, target)
     worse = cells.regression(MODELS[model].fixed[target], now)
     assert not worse, f"{target} on {model} at fixed sizes got worse: {worse}"
     assert now.passed, f"no size at all works for {target} on {model}: {now.reason}"
@@ -149,9 +126,9 @@ def test_gap_closes_at_fixed_sizes(target: str, model: str, run: str, conversion
 @pytest.mark.toolkit
 @pytest.mark.parametrize("run", ["gaps"])
 @pytest.mark.parametrize(("target", "model"), GAPS)
-def test_gap_fails_closed(target: str, model: str, run: str, conversions: Conversions) -> None:
-    outcome = artifact_of(conversions.report(model, run), target)
-    now, before = conversions.cell(model, run, target), MODELS[model].targets[target]
+def test_gap_fails_closed(target: str, model: str, run: str, background: Background) -> None:
+    outcome = artifact_of(report_of(background, model, run), target)
+    now, before = cell_of(background, model, run, target), MODELS[model].targets[target]
     if now.passed:
         pytest.skip(f"{target} on {model} passes, which docs/coverage.json does not say yet: {ANEW}")
     assert (outcome["status"], outcome["files"]) == ("failed", [])

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers import scripts
+from helpers.background import Background
 
 runner: Any = scripts.load("suites.runner")
 suites: Any = scripts.load("public_suites")
@@ -43,6 +46,7 @@ def test_every_end_of_an_item_is_one_result(tmp_path: Path) -> None:
     assert heard == ["judge"] * len(items)
     assert runner.count(found) == {"passed": 3, "wrong": 1, "refused": 3, "crashed": 3}
     tally = suites.tally(found, 99, 20)
+    assert {item: tally.kind_of(item) for item in items} == {item: result.kind for item, result in found.items()}
     assert (tally.count, tally.size, tally.stages) == (10, 99, {"judge": 3})
     assert tally.named["wrong"] == {"be wrong": "judge: off by 1"}
     assert list(tally.named["crashed"]) == ["die", "leave", "hang"]
@@ -80,8 +84,8 @@ def test_every_suite_stands_in_the_table() -> None:
         for tally in one.targets.values():
             assert 0 < tally.count <= tally.size
             assert (tally.seed is None) == (tally.count == tally.size)
-            assert len(tally.named.get("wrong", {})) == tally.wrong
-            assert len(tally.named.get("crashed", {})) == tally.crashed
+            for kind in ("wrong", "refused", "crashed"):
+                assert len(tally.named.get(kind, {})) == getattr(tally, kind)
             assert sum(tally.stages.values()) == tally.refused
 
 
@@ -99,6 +103,49 @@ def run_tampered(suite: str, target: str, items: list[str], tampered: str, work:
     np.savez(golden, **arrays)
     results: dict[str, Any] = runner.run_steps(steps[-1:], requests, work, seconds=120)
     return results
+
+
+#: How many items of each committed sample CI runs again; the draw is the same, so they are the first of that sample.
+AGAIN = {
+    ("onnx-node", "onnx"): 300,
+    ("onnx-node", "tflite"): 60,
+    ("onnx-node", "tvm"): 120,
+    ("torch-modules", "onnx"): 16,
+    ("torch-modules", "tflite"): 8,
+    ("export-db", "onnx"): 16,
+}
+#: From best to worst: what fails with a message is better than a file with wrong numbers.
+ORDER = ("passed", "refused", "crashed", "wrong")
+
+
+def test_every_suite_is_run_again() -> None:
+    assert set(AGAIN) == {(name, target) for name, suite in SUITES.items() for target in suite.routes}
+
+
+def background_job(suite: str, target: str) -> tuple[Any, Callable[[], Any]]:
+    return (suite, target), lambda: run_again(suite, target)
+
+
+def run_again(suite: str, target: str) -> tuple[int, dict[str, Any]]:
+    """How many items there are, and how the sample of CI ended."""
+    with TemporaryDirectory() as folder:
+        items = suites.items_of(SUITES[suite], Path(folder))
+    sample = suites.draw(items, AGAIN[suite, target], suites.SEED)
+    return len(items), suites.run_suite(SUITES[suite], target, sample, seconds=240)
+
+
+@pytest.mark.toolkit
+@pytest.mark.parametrize(("suite", "target"), AGAIN)
+def test_no_item_of_the_sample_got_worse(suite: str, target: str, background: Background) -> None:
+    tally = coverage.load().suites[suite].targets[target]
+    size, found = background.result((suite, target))
+    assert size == tally.size, "another version of the package: run make public-suites"
+    worse = {
+        item: f"{tally.kind_of(item)} before, now {result.kind} at {result.stage}: {result.reason}"
+        for item, result in found.items()
+        if ORDER.index(result.kind) > ORDER.index(tally.kind_of(item))
+    }
+    assert worse == {}
 
 
 KNOWN_GOOD = [

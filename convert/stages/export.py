@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from convert.errors import StageError
+from convert.models.factory import one_line
 from convert.options import LEAST_OPSET
 from convert.records import Golden, InputSpec, ModelRef, OutputSpec
 from convert.serial import from_plain
 from convert.stages.source import LiveSource, live_source
+from convert.stages.traceable import require_traceable
 from convert.targets.onnx_files import EXTERNAL_BYTES, gather_weights, save_graph
 from convert.targets.torch_shapes import dynamic_shapes
 from convert.worker import Channel
@@ -31,13 +33,16 @@ def run(args: dict[str, Any], channel: Channel) -> dict[str, Any]:
     file, opset, route = Path(args["file"]), int(args["opset"]), str(args["route"])
     warnings.filterwarnings("ignore")
     channel.say("exporting")
+    note = ""
     if route == "as-given":
-        opset = _copy_onnx(Path(args["ref"]["path"]), file, opset, exact=bool(args["exact"]))
+        opset, note = _copy_onnx(Path(args["ref"]["path"]), file, opset, exact=bool(args["exact"]))
     else:
         source = live_source(from_plain(ModelRef, args["ref"]), golden, trace=route == "torchscript")
+        if route == "torchscript":
+            require_traceable(source, str(args["branching"]))
         _ROUTES[route](source, golden, file, opset)
     gather_weights(file)
-    return _finish(file, golden, opset, route)
+    return _finish(file, golden, opset, route) | {"note": note}
 
 
 def simplify(args: dict[str, Any], channel: Channel) -> dict[str, Any]:
@@ -121,21 +126,28 @@ def _torchscript(source: LiveSource, golden: Golden, file: Path, opset: int) -> 
 _ROUTES: dict[str, Callable[[LiveSource, Golden, Path, int], None]] = {"dynamo": _dynamo, "torchscript": _torchscript}
 
 
-def _copy_onnx(origin: Path, file: Path, opset: int, exact: bool) -> int:
+def _copy_onnx(origin: Path, file: Path, opset: int, exact: bool) -> tuple[int, str]:
     """Copy a graph with all its weights, at ``opset`` or, unless ``exact``, at its own where that is older.
 
-    Returns the opset of the copy; 13 at least.
+    A graph that cannot be brought to ``opset`` keeps its own, unless ``exact``: a runtime may read it all the same.
+
+    Returns the opset of the copy, 13 at least, and a note where it is not the one that was wanted.
     """
     import onnx
 
     # Loading and saving again folds external weights of the original into the copy, wherever they lay.
     model = onnx.load(str(origin))
     own = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 0)
-    wanted = opset if exact else max(LEAST_OPSET, min(own, opset))
+    wanted, note = opset if exact else max(LEAST_OPSET, min(own, opset)), ""
     if wanted != own:
-        model = onnx.version_converter.convert_version(model, wanted)
+        try:
+            model = onnx.version_converter.convert_version(model, wanted)
+        except Exception as error:  # the converter's own, of several types
+            if exact or own < LEAST_OPSET:
+                raise
+            wanted, note = own, f"kept at opset {own}: bringing it to {wanted} failed ({one_line(error)})"
     save_graph(model, file)
-    return wanted
+    return wanted, note
 
 
 def _finish(file: Path, golden: Golden, opset: int, route: str) -> dict[str, Any]:

@@ -35,18 +35,18 @@ def export_onnx(context: Context, golden: Golden, say: Say) -> tuple[ExportRecor
     graphs: list[Graph] = []
     for route in ("as-given",) if golden.kind is Kind.ONNX else ROUTES:
         branching = next((result.reason for result in results if _depends_on_data(result)), "")
-        if branching and route == "torchscript" and golden.kind is not Kind.TORCHSCRIPT:
-            results.append(_refuse_tracing(branching))
-            continue
-        result, graph = _try_route(context, golden, route, opset, say)
+        result, graph = _try_route(context, golden, route, opset, branching, say)
         results.append(result)
         if graph is not None:
             graphs.append(graph)
     if not graphs:
-        reasons = "; ".join(f"{result.route}: {result.reason}" for result in results)
+        # What the source itself makes impossible comes first; the exporters' own words for it follow.
+        told = sorted(results, key=lambda result: not result.reason.startswith("the source's"))
+        reasons = "; ".join(f"{result.route}: {result.reason}" for result in told)
         return ExportRecord(Status.FAILED, "", opset, reasons, tuple(results)), ()
     best = _simplify(context, golden, graphs[0], say)
     notes = tuple(f"dynamic axis lost: {text}" for text in best.info["lost"])
+    notes += (best.info["note"],) if best.info["note"] else ()
     record = ExportRecord(
         Status.PASSED,
         best.route,
@@ -64,16 +64,9 @@ def _depends_on_data(result: RouteResult) -> bool:
     return result.status is Status.FAILED and any(word in result.reason for word in _BRANCHING)
 
 
-def _refuse_tracing(found: str) -> RouteResult:
-    """No draw may happen to take the branch that a trace leaves out, so that the check could miss it."""
-    reason = (
-        "the source's control flow depends on the values of its inputs, and tracing would freeze the branch of the "
-        f"example; write it with torch.where or torch.cond, or give a scripted module ({found})"
-    )
-    return RouteResult("torchscript", Status.FAILED, "export", reason[:700], 0.0)
-
-
-def _try_route(context: Context, golden: Golden, route: str, opset: int, say: Say) -> tuple[RouteResult, Graph | None]:
+def _try_route(
+    context: Context, golden: Golden, route: str, opset: int, branching: str, say: Say
+) -> tuple[RouteResult, Graph | None]:
     folder = context.work / f"export-{route}"
     folder.mkdir()
     file = folder / FILE
@@ -87,6 +80,7 @@ def _try_route(context: Context, golden: Golden, route: str, opset: int, say: Sa
             "route": route,
             "opset": opset,
             "exact": context.options.opset is not None,
+            "branching": branching,
             "file": str(file),
         },
         lambda text: say(f"{text} ({route})"),
