@@ -233,6 +233,104 @@ class Latency:
 
 
 @dataclass(frozen=True)
+class Quantization:
+    """How integer artifacts are made: what the user asked for, the same for all targets.
+
+    Attributes:
+        calibration: file, folder, ``file.py:function`` or the word ``random``; None without calibration data.
+        preprocess: ``file.py:function`` for a folder of images.
+        limit: at most so many samples of the data; None for all.
+        rule: how a range follows from the values of a tensor: ``minmax``, ``percentile`` or ``mse``.
+        percentile: share of the values that a range holds, in percent, for that rule.
+        io_type: ``float`` (the artifact takes and gives floats) or ``int8`` (it takes and gives the integers).
+        require_full_integer: one operator that computes in float is a failure.
+        auto_mixed: keep the fewest layers in float that meet the gates.
+        least_sqnr: lowest signal-to-quantization-noise ratio of any output, in dB; None for the precision's own.
+        metric: ``file.py:function``, from predictions and data to one number, larger is better; None for none.
+        max_drop: how much lower than the source's the metric may be.
+    """
+
+    calibration: str | None = None
+    preprocess: str | None = None
+    limit: int | None = None
+    rule: str = "minmax"
+    percentile: float = 99.99
+    io_type: str = "float"
+    require_full_integer: bool = False
+    auto_mixed: bool = False
+    least_sqnr: float | None = None
+    metric: str | None = None
+    max_drop: float | None = None
+
+
+@dataclass(frozen=True)
+class Operators:
+    """What an artifact computes in integers and what in float, read back from its file: operator -> how often."""
+
+    integer: dict[str, int]
+    floating: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How near one output of an artifact is to the source's on real data.
+
+    Attributes:
+        samples: number of samples compared.
+        sqnr_db: ratio of the signal to the quantization noise; larger is better.
+        agreement: share of samples with the same first class; None for an output that is no row of scores.
+    """
+
+    output: str
+    samples: int
+    sqnr_db: float
+    cosine: float
+    max_error: float
+    agreement: float | None = None
+
+
+@dataclass(frozen=True)
+class Score:
+    """The user's own metric on the source and on an artifact, over the same samples."""
+
+    metric: str
+    samples: int
+    source: float
+    artifact: float
+    max_drop: float | None
+    passed: bool
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer of a sensitivity run: how much noise it adds when it alone is quantized.
+
+    Attributes:
+        name: the artifact's own name of it (its output tensor or node).
+        operator: its kind.
+        noise: root mean square of the error that it adds to the outputs, as a share of their own.
+    """
+
+    name: str
+    operator: str
+    noise: float
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """What ``--auto-mixed`` did: layers by the noise they add, worst first, and the curve of what keeping them gains.
+
+    Attributes:
+        kept: the layers left in float.
+        curve: (number of layers kept, lowest SQNR of any output in dB) for every artifact that was tried.
+    """
+
+    layers: tuple[Layer, ...]
+    kept: tuple[str, ...]
+    curve: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
 class RouteResult:
     """One way that was tried to make an artifact or the ONNX file, and what came of it."""
 
@@ -258,6 +356,7 @@ class Artifact:
     notes: tuple[str, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
+    operators: Operators | None = None
 
 
 @dataclass(frozen=True)
@@ -281,6 +380,10 @@ class Outcome:
     routes: tuple[RouteResult, ...] = ()
     notes: tuple[str, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)
+    operators: Operators | None = None
+    quality: tuple[Quality, ...] = ()
+    score: Score | None = None
+    mixed: Mixed | None = None
 
 
 @dataclass(frozen=True)

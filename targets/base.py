@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import platform
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from convert.errors import StageError
-from convert.records import Artifact, Golden
+from convert.records import Artifact, Golden, Layer, Quantization
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,6 +47,18 @@ class Route:
     borrows: str | None = None
 
 
+class CalibrationData(Protocol):
+    """Inputs that a model really gets. Every iteration starts anew; batches are read one at a time."""
+
+    #: Hash of the data and of how they are read; equal keys mean equal batches.
+    key: str
+    #: The values were drawn at random, so that ranges and accuracy mean nothing.
+    random: bool
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Feeds of the source: each input name with an array of its own dtype, dynamic dimensions at their optimum."""
+
+
 @dataclass(frozen=True)
 class BuildRequest:
     """What a build gets.
@@ -58,6 +70,10 @@ class BuildRequest:
         base: folder of the artifact that this precision is derived from, and its record.
         source: makes the live module and example inputs (dynamic dimensions at ``dims``); for ``source`` routes.
         golden_folder: the cases of ``golden`` lie here, for a build that must probe what it made.
+        calibration: real inputs; None where the user gave none.
+        quantization: what was asked for integer artifacts.
+        keep: layers that stay in float, by the names of :meth:`Target.sensitivity`.
+        ranges: learned in training, as ``convert.qat.save`` wrote them; None without.
     """
 
     target: str
@@ -72,6 +88,10 @@ class BuildRequest:
     base_folder: Path | None = None
     source: Callable[[], Any] | None = None
     settings: dict[str, Any] = field(default_factory=dict)
+    calibration: CalibrationData | None = None
+    quantization: Quantization = field(default_factory=Quantization)
+    keep: tuple[str, ...] = ()
+    ranges: Mapping[str, Any] | None = None
 
 
 class Session(ABC):
@@ -129,6 +149,14 @@ class Target(ABC):
     def missing(self) -> str:
         """What this host lacks besides the toolchain (a compiler, a device); empty when nothing is missing."""
         return ""
+
+    def sensitivity(self, request: BuildRequest) -> tuple[Layer, ...]:
+        """The layers of an integer artifact by the noise that each alone adds, worst first. Runs in a worker.
+
+        Raises:
+            StageError: this target cannot keep single layers in float.
+        """
+        raise StageError(f"{self.name} cannot keep single layers in float at precision {request.precision}")
 
     def problem_operators(self) -> Mapping[str, str]:
         """Operators that are known to come out wrong or to fail although the toolkit says that it knows them.
