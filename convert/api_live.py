@@ -10,6 +10,7 @@ import sys
 import warnings
 import zipfile
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,8 @@ def forward_names(model: Any) -> tuple[str, ...]:
         return tuple(name for name in model.graph_signature.user_inputs if isinstance(name, str))
     if isinstance(model, torch.jit.ScriptModule):
         return tuple(argument.name for argument in model.forward.schema.arguments[1:])
+    if _is_prepared(_bare(model)):
+        return tuple(_bare(model).inputs)
     parameters = inspect.signature(_bare(model).forward).parameters.values()
     if any(item.kind is item.VAR_POSITIONAL for item in parameters):
         return ()
@@ -82,6 +85,9 @@ def save_live(model: Any, folder: Path) -> Saved:
     places = folder / "model", folder / "code"
     for place in places:
         place.mkdir()
+    if _is_prepared(model):
+        import_module("convert.qat.save").save(model, places[0] / f"{name}.pt2")
+        return Saved(name, str(places[0] / f"{name}.pt2"))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of torch, about formats that it wants to be rid of
@@ -98,6 +104,12 @@ def save_live(model: Any, folder: Path) -> Saved:
             f"the module {name} cannot be handed to a worker ({type(error).__name__}: {_first_line(error)}); save it "
             "with torch.export.save and give the file, or name its factory as 'file.py:factory'"
         ) from error
+
+
+def _is_prepared(model: Any) -> bool:
+    """Whether it came from ``convert.qat.prepare``: what is converted then is its float network with its ranges."""
+    qat = sys.modules.get("convert.qat.module")
+    return qat is not None and isinstance(model, qat.QatModule)
 
 
 def _bare(model: Any) -> Any:

@@ -17,6 +17,8 @@ from click.core import ParameterSource
 from convert import __version__
 from convert.cli_init import init
 from convert.cli_inspect import inspect
+from convert.cli_sensitivity import sensitivity
+from convert.cli_qat import qat
 from convert.errors import ConvertError
 
 _INTERRUPTED = 130
@@ -233,6 +235,12 @@ cli.add_command(init)
 
 
 cli.add_command(inspect)
+
+
+cli.add_command(sensitivity)
+
+
+cli.add_command(qat)
 
 
 def main() -> NoReturn:

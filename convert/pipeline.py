@@ -61,7 +61,7 @@ def _steps(context: Context, progress: Progress) -> tuple[Golden, ExportRecord, 
         progress.done("options", context.options.config.note)
     with progress:
         with context.timed("golden"):
-            golden = _make_golden(context, _line(progress, "source"))
+            golden = make_golden(context, _line(progress, "source"))
         for note in golden.notes:
             if note.startswith(ASSUMED):
                 progress.done("inputs", note)
@@ -87,7 +87,8 @@ def _export_line(export: ExportRecord) -> str:
     return f"opset {export.opset} by route {export.route} ({tried})"
 
 
-def _make_golden(context: Context, say: Callable[[str], None]) -> Golden:
+def make_golden(context: Context, say: Callable[[str], None]) -> Golden:
+    """Run the source on the cases; raises ``InputError`` where the model or its inputs cannot be used."""
     options = context.options
     ended = context.run(
         "source",

@@ -160,6 +160,8 @@ class IoEntry:
         name, dtype, shape: what the artifact calls it and takes or gives (-1 for a dynamic size).
         layout: ``same`` as the source, or the axes of the source in the artifact's order, such as ``0,2,3,1``.
         source_dtype: the source's own dtype, where it differs (int64 in, int32 in a TFLite file).
+        scale, zero_point: the source's float is ``(integer - zero_point) * scale``; None where the artifact has floats
+            as the source has.
     """
 
     source: str
@@ -169,6 +171,8 @@ class IoEntry:
     shape: tuple[int, ...]
     layout: str = "same"
     source_dtype: str = ""
+    scale: float | None = None
+    zero_point: int | None = None
 
 
 @dataclass(frozen=True)

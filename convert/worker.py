@@ -36,6 +36,8 @@ STAGES: dict[str, str] = {
     "gate": "convert.stages.gate:run",
     "interface": "convert.stages.interface:run",
     "inspect": "convert.stages.inspect:run",
+    "qat": "convert.stages.qat:run",
+    "sensitivity": "convert.stages.sensitivity:run",
 }
 
 

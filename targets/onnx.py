@@ -6,7 +6,8 @@ import shutil
 from pathlib import Path
 from typing import Any, ClassVar
 
-from convert.records import Artifact, Golden, IoEntry
+from convert.records import Artifact, Golden, IoEntry, Layer, Operators
+from convert.targets import onnx_quant, onnx_sensitivity
 from convert.targets.base import Arrays, BuildRequest, Route, Session, Target, Tolerance, host_platform
 from convert.targets.onnx_files import onnx_files
 from convert.targets.onnx_float16 import to_float16
@@ -32,11 +33,11 @@ def io_as_exported(golden: Golden) -> tuple[IoEntry, ...]:
 
 
 class Onnx(Target):
-    """The exported graph itself, in float32 or with float16 weights and arithmetic."""
+    """The exported graph itself in float32, with float16 weights and arithmetic, or with integers."""
 
     name: ClassVar[str] = "onnx"
     summary: ClassVar[str] = "ONNX for onnxruntime (CPU)"
-    precisions: ClassVar[tuple[str, ...]] = ("float32", "float16")
+    precisions: ClassVar[tuple[str, ...]] = ("float32", "float16", "int8-dynamic", "int8")
     max_opset: ClassVar[int] = 20
     runtime_toolchain: ClassVar[str] = "core"
     distributions: ClassVar[tuple[str, ...]] = ("onnxruntime", "onnx")
@@ -45,17 +46,29 @@ class Onnx(Target):
     )
 
     def routes(self, precision: str) -> tuple[Route, ...]:
-        """The export is the artifact; float16 rewrites it."""
+        """The export is the artifact; float16 rewrites it, and integers are made from the file that passed."""
+        if precision in onnx_quant.ROUTES:
+            return tuple(Route(name, "core", needs="base") for name in onnx_quant.ROUTES[precision])
         return (Route("export" if precision == "float32" else "float16", "core"),)
 
+    def base_precision(self, precision: str) -> str | None:
+        """Integers are made from the float32 file that passed."""
+        return "float32" if precision in onnx_quant.ROUTES else None
+
+    def sensitivity(self, request: BuildRequest) -> tuple[Layer, ...]:
+        """See :meth:`Target.sensitivity`."""
+        return onnx_sensitivity.rank(request)
+
     def _build(self, request: BuildRequest) -> Artifact:
-        assert request.onnx is not None  # noqa: S101  (a route that needs onnx gets it)
         notes: tuple[str, ...] = ()
-        if request.precision == "float16":
-            notes = to_float16(request, request.onnx, request.folder / FILE)
+        operators: Operators | None = None
+        if request.precision in onnx_quant.ROUTES:
+            notes, operators = onnx_quant.write_int8(request, request.folder / FILE)
+        elif request.precision == "float16":
+            notes = to_float16(request, _graph(request), request.folder / FILE)
         else:
-            for name in onnx_files(request.onnx):
-                shutil.copyfile(request.onnx.with_name(name), request.folder / name)
+            for name in onnx_files(_graph(request)):
+                shutil.copyfile(_graph(request).with_name(name), request.folder / name)
         return Artifact(
             "onnx",
             request.precision,
@@ -65,11 +78,17 @@ class Onnx(Target):
             host_platform(),
             notes,
             installed("onnx", "onnxruntime", "torch", "onnxscript", "onnxslim"),
+            operators=operators,
         )
 
     def open(self, artifact: Artifact, folder: Path, threads: int) -> Session:
         """An inference session on the CPU with default optimisations, as most users run it."""
         return OrtSession(folder / artifact.files[0], threads)
+
+
+def _graph(request: BuildRequest) -> Path:
+    assert request.onnx is not None  # noqa: S101  (a route that needs onnx gets it)
+    return request.onnx
 
 
 class OrtSession(Session):

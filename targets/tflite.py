@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from convert.errors import StageError
-from convert.records import Artifact, Golden, InputSpec
-from convert.targets import tflite_build
+from convert.records import Artifact, Golden, InputSpec, Layer
+from convert.targets import tflite_build, tflite_sensitivity
 from convert.targets.base import BuildRequest, Route, Session, Target, Tolerance, host_platform
+from convert.targets.tflite_operators import read_operators, require_full_integer
+from convert.targets.tflite_quant import INTEGER
 from convert.targets.tflite_session import LiteRtSession, describe_io
 from convert.targets.versions import installed
 
@@ -45,7 +47,7 @@ class TFLite(Target):
 
     name: ClassVar[str] = "tflite"
     summary: ClassVar[str] = "TFLite for LiteRT (CPU, XNNPACK)"
-    precisions: ClassVar[tuple[str, ...]] = ("float32", "float16")
+    precisions: ClassVar[tuple[str, ...]] = ("float32", "float16", "int8-dynamic", "int8", "int16x8")
     max_opset: ClassVar[int] = 18
     runtime_toolchain: ClassVar[str] = "core"
     distributions: ClassVar[tuple[str, ...]] = ("ai-edge-litert", "litert-torch", "ai-edge-quantizer")
@@ -57,6 +59,14 @@ class TFLite(Target):
         """litert-torch first: it is right on the most architectures."""
         if precision == "float16":
             return (Route("float_casting", "core", needs="base"),)
+        if precision == "int8-dynamic":
+            return (Route("ai-edge-quantizer", "core", needs="base"),)
+        if precision in INTEGER:
+            return (
+                Route("ai-edge-quantizer", "core", needs="base"),
+                Route("ai-edge-quantizer-frozen", "core", needs="base"),
+                Route("tf_converter-quantized", "onnx2tf"),
+            )
         return (
             Route("litert-torch", "core", needs="source"),
             Route("onnx2tf", "onnx2tf"),
@@ -73,12 +83,19 @@ class TFLite(Target):
         """What the converters were seen to get wrong."""
         return PROBLEMS
 
+    def sensitivity(self, request: BuildRequest) -> tuple[Layer, ...]:
+        """The operators of an integer file by the noise that each alone adds."""
+        return tflite_sensitivity.rank(request)
+
     def _build(self, request: BuildRequest) -> Artifact:
         _require_int32(request.golden)
         file = request.folder / FILE
         notes = tflite_build.ROUTES[request.route](request, file)
         if not file.is_file():
             raise StageError(f"{request.route} ended without an error and wrote no TFLite file")
+        integer = request.precision in INTEGER
+        if integer and request.quantization.require_full_integer:
+            require_full_integer(file)
         io, io_notes = describe_io(request, file)
         return Artifact(
             "tflite",
@@ -89,6 +106,7 @@ class TFLite(Target):
             host_platform(),
             (*notes, *io_notes),
             installed("litert-torch", "ai-edge-litert", "ai-edge-quantizer", "onnx2tf", "tensorflow"),
+            operators=read_operators(file) if integer else None,
         )
 
     def open(self, artifact: Artifact, folder: Path, threads: int) -> Session:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from convert.errors import StageError
 from convert.specs import shape_at
+from convert.targets import tflite_measure, tflite_quant
 from convert.targets.base import BuildRequest
 
 #: An ASCII name without spaces: onnx2tf derives names of files and tensors from it.
 _PLAIN = "model"
+#: At most so many samples of the calibration data go to TensorFlow's converter, which wants them in one file.
+_SAMPLES = 512
 
 
 def litert_torch(request: BuildRequest, file: Path) -> tuple[str, ...]:
@@ -63,6 +66,43 @@ def tf_converter(request: BuildRequest, file: Path) -> tuple[str, ...]:
     """onnx2tf to a SavedModel, then TensorFlow's own converter."""
     _run_onnx2tf(request, file, _copy(request), "tf_converter")
     return ()
+
+
+def tf_converter_quantized(request: BuildRequest, file: Path) -> tuple[str, ...]:
+    """The same with TensorFlow's own quantization, sizes fixed: it takes minimum and maximum, and keeps no layer."""
+    if request.calibration is None or request.ranges is not None or request.keep:
+        raise StageError("TensorFlow's converter quantizes with calibration data only, and the whole of the model")
+    copy = _copy(request)
+    _freeze(copy, request)
+    batches = list(tflite_measure.first(request.calibration, _SAMPLES))
+    data = [[spec.name, _stacked(request, batches, spec.name), 0.0, 1.0] for spec in request.golden.inputs]
+    made = "full_integer_quant" if request.quantization.io_type == "int8" else "integer_quant"
+    made += "_with_int16_act" if request.precision == "int16x8" else ""
+    _run_onnx2tf(
+        request,
+        file,
+        copy,
+        "tf_converter",
+        made,
+        output_integer_quantized_tflite=True,
+        custom_input_op_name_np_data_path=data,
+    )
+    sizes = "".join(f" {dim.name}={dim.opt}" for dim in request.golden.dims)
+    fixed = (f"every size is fixed at{sizes}",) if sizes else ()
+    return (f"ranges measured by TensorFlow on {len(batches)} batches by minmax", *fixed)
+
+
+def _stacked(request: BuildRequest, batches: Sequence[Mapping[str, Any]], name: str) -> str:
+    """A file with all batches of one input along its first axis, which the converter cuts apart again."""
+    import numpy as np
+
+    opt = {dim.name: dim.opt for dim in request.golden.dims}
+    first = {shape_at(spec, opt)[:1] for spec in request.golden.inputs}
+    if not batches or len(first) != 1 or first == {()}:
+        raise StageError("onnx2tf cuts calibration data along one first axis, which these inputs do not share")
+    path = request.scratch / f"calibration-{len(list(request.scratch.iterdir()))}.npy"
+    np.save(path, np.concatenate([batch[name] for batch in batches]))
+    return str(path)
 
 
 def float_casting(request: BuildRequest, file: Path) -> tuple[str, ...]:
@@ -118,7 +158,10 @@ def _freeze(file: Path, request: BuildRequest) -> None:
     onnx.save(onnx.shape_inference.infer_shapes(model), str(file))
 
 
-def _run_onnx2tf(request: BuildRequest, file: Path, model: Path, backend: str) -> None:
+def _run_onnx2tf(
+    request: BuildRequest, file: Path, model: Path, backend: str, made: str = "float32", **more: Any
+) -> None:
+    """Convert ``model`` and move the file of the kind ``made`` to ``file``."""
     import onnx2tf
 
     out = request.scratch / "onnx2tf"
@@ -129,11 +172,12 @@ def _run_onnx2tf(request: BuildRequest, file: Path, model: Path, backend: str) -
         non_verbose=True,
         # Else inputs of three and more axes become channels-last.
         keep_shape_absolutely_input_names=[spec.name for spec in request.golden.inputs],
+        **more,
     )
-    made = out / f"{_PLAIN}_float32.tflite"
-    if not made.is_file():
-        raise StageError(f"onnx2tf ({backend}) ended without an error and wrote no float32 file")
-    shutil.move(made, file)
+    result = out / f"{_PLAIN}_{made}.tflite"
+    if not result.is_file():
+        raise StageError(f"onnx2tf ({backend}) ended without an error and wrote no {made} file")
+    shutil.move(result, file)
 
 
 ROUTES: dict[str, Callable[[BuildRequest, Path], tuple[str, ...]]] = {
@@ -143,4 +187,7 @@ ROUTES: dict[str, Callable[[BuildRequest, Path], tuple[str, ...]]] = {
     "onnx2tf-frozen": onnx2tf_frozen,
     "tf_converter": tf_converter,
     "float_casting": float_casting,
+    "ai-edge-quantizer": tflite_quant.build,
+    "ai-edge-quantizer-frozen": tflite_quant.build_frozen,
+    "tf_converter-quantized": tf_converter_quantized,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from convert.errors import StageError
 from convert.golden_io import CaseData, load_case
-from convert.records import InputSpec, IoEntry, OutputSpec
+from convert.records import Artifact, InputSpec, IoEntry, OutputSpec
 from convert.targets.base import Arrays, BuildRequest, Session
 from convert.targets.casting import cast_exactly
 
@@ -46,7 +47,7 @@ class LiteRtSession(Session):
 
     def run(self, feeds: Arrays) -> dict[str, Any]:
         """See :meth:`Session.run`."""
-        values = [_to_artifact(entry, feeds[entry.source], detail["dtype"]) for entry, detail in self._inputs]
+        values = [to_artifact(entry, feeds[entry.source], detail) for entry, detail in self._inputs]
         try:
             self._run(values)
         except (RuntimeError, ValueError):
@@ -76,14 +77,24 @@ def _axes(entry: IoEntry) -> tuple[int, ...] | None:
     return None if entry.layout == "same" else tuple(int(axis) for axis in entry.layout.split(","))
 
 
-def _to_artifact(entry: IoEntry, value: Array, dtype: Any) -> Array:
-    axes = _axes(entry)
-    return np.ascontiguousarray(cast_exactly(entry.source, value if axes is None else value.transpose(axes), dtype))
+def to_artifact(entry: IoEntry, value: Array, detail: Mapping[str, Any]) -> Array:
+    """One input of the source as the file takes it: its layout, its dtype, its integers."""
+    axes, dtype = _axes(entry), np.dtype(detail["dtype"])
+    moved = value if axes is None else value.transpose(axes)
+    if entry.scale is not None and entry.zero_point is not None:
+        if np.isnan(moved).any():
+            raise StageError(f"{entry.source} holds NaN, and the artifact takes {dtype.name}, which has no NaN")
+        limits = np.iinfo(dtype)
+        steps = np.rint(moved.astype(np.float64) / entry.scale)
+        moved = np.clip(steps + entry.zero_point, limits.min, limits.max).astype(dtype)
+    return np.ascontiguousarray(cast_exactly(entry.source, moved, dtype))
 
 
 def _to_source(entry: IoEntry, value: Array) -> Array:
     axes = _axes(entry)
     restored = value if axes is None else value.transpose(np.argsort(axes))
+    if entry.scale is not None and entry.zero_point is not None:
+        restored = (restored.astype(np.float64) - entry.zero_point) * entry.scale
     return cast_exactly(entry.source, restored, entry.source_dtype)
 
 
@@ -101,6 +112,8 @@ def describe_io(request: BuildRequest, file: Path) -> tuple[tuple[IoEntry, ...],
     ins, outs = _signature(interpreter)
     inputs, outputs = _match(golden.inputs, ins, "input"), _match(golden.outputs, outs, "output")
     entries = (*inputs, *outputs)
+    if request.base is not None:
+        return _laid_out_as(request.base, entries), ()
     case = next(case for case in golden.cases if case.name == "opt-draw0")
     return _with_layouts(file, entries, load_case(request.golden_folder, case))
 
@@ -122,17 +135,18 @@ def _match(specs: Sequence[InputSpec | OutputSpec], details: Mapping[str, Any], 
         raise StageError(f"the TFLite file has {len(details)} {role}s, the source has {len(specs)}")
     by_name = all(spec.name in details for spec in specs)
     ordered = [details[spec.name] for spec in specs] if by_name else _numbered(details)
-    return [
-        IoEntry(
-            spec.name,
-            role,
-            detail["name"],
-            np.dtype(detail["dtype"]).name,
-            tuple(int(size) for size in detail["shape_signature"]),
-            source_dtype=spec.dtype,
-        )
-        for spec, detail in zip(specs, ordered, strict=True)
-    ]
+    return [_entry(spec, role, detail) for spec, detail in zip(specs, ordered, strict=True)]
+
+
+def _entry(spec: InputSpec | OutputSpec, role: str, detail: Mapping[str, Any]) -> IoEntry:
+    dtype, shape = np.dtype(detail["dtype"]), tuple(int(size) for size in detail["shape_signature"])
+    entry = IoEntry(spec.name, role, detail["name"], dtype.name, shape, source_dtype=spec.dtype)
+    if dtype.kind not in "iu" or not spec.dtype.startswith("float"):
+        return entry
+    scale, zero_point = detail["quantization"]
+    if not scale > 0:
+        raise StageError(f"the TFLite file has {role} {spec.name} as {dtype.name}, and no scale says what it means")
+    return replace(entry, scale=float(scale), zero_point=int(zero_point))
 
 
 def _numbered(details: Mapping[str, Any]) -> list[Any]:
@@ -141,6 +155,12 @@ def _numbered(details: Mapping[str, Any]) -> list[Any]:
     if any(match is None for match in numbers.values()):
         return list(details.values())
     return [details[name] for name in sorted(details, key=lambda name: int(numbers[name][1]))]  # type: ignore[index]
+
+
+def _laid_out_as(base: Artifact, entries: Sequence[IoEntry]) -> tuple[IoEntry, ...]:
+    """The layouts that were proven with the file that this one is made from: values of few bits could mislead."""
+    layouts = {(entry.role, entry.source): entry.layout for entry in base.io}
+    return tuple(replace(entry, layout=layouts[entry.role, entry.source]) for entry in entries)
 
 
 def _with_layouts(
@@ -153,9 +173,7 @@ def _with_layouts(
         layout = "same" if entry.role == "input" else _layout(entry, raw[entry.source], data.outputs[entry.source])
         if layout != "same":
             notes.append(f"output {entry.source} comes out with its axes in the order {layout} of the source's")
-        found.append(
-            IoEntry(entry.source, entry.role, entry.name, entry.dtype, entry.shape, layout, entry.source_dtype)
-        )
+        found.append(replace(entry, layout=layout))
     return tuple(found), tuple(notes)
 
 

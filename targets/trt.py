@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from convert.records import Artifact
-from convert.targets import trt_engine, trt_recipe
+from convert.targets import trt_engine, trt_precision, trt_recipe
 from convert.targets.base import Arrays, BuildRequest, Route, Session, Target, Tolerance, host_platform
 from convert.targets.onnx import io_as_exported
 from convert.targets.versions import installed
@@ -26,7 +26,7 @@ class TensorRT(Target):
 
     name: ClassVar[str] = "trt"
     summary: ClassVar[str] = "TensorRT engine (NVIDIA GPU; a recipe where there is none)"
-    precisions: ClassVar[tuple[str, ...]] = ("float32",)
+    precisions: ClassVar[tuple[str, ...]] = ("float32", "float16", "int8")
     max_opset: ClassVar[int] = 20
     runtime_toolchain: ClassVar[str] = "trt"
     runtime_borrows: ClassVar[str | None] = "core"  # torch holds the device's memory
@@ -64,10 +64,13 @@ class TensorRT(Target):
         return ""
 
     def _build(self, request: BuildRequest) -> Artifact:
+        # Whatever the precision, it stands in the graph; the builder has no switch for it.
+        written = trt_precision.write_precision(request)
+        request = written.request
         assert request.onnx is not None  # noqa: S101  (a route that needs onnx gets it)
         profiles = trt_recipe.profiles(request.golden)
         if request.route == "recipe":
-            files = trt_recipe.write(request, profiles)
+            files = trt_recipe.write(request, profiles, written.cases or {})
         else:
             trt_engine.build(request.onnx, request.folder / ENGINE, profiles)
             files = (ENGINE,)
@@ -78,7 +81,9 @@ class TensorRT(Target):
             files,
             io_as_exported(request.golden),
             host_platform(),
-            versions=installed("tensorrt", "onnx"),
+            written.notes,
+            installed("tensorrt", "onnx", "onnxruntime"),
+            operators=written.operators,
         )
 
     def open(self, artifact: Artifact, folder: Path, threads: int) -> Session:

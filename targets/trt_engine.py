@@ -148,7 +148,8 @@ def compare(got: dict[str, np.ndarray[Any, Any]], golden: Any, limits: dict[str,
     Args:
         got: the engine's outputs.
         golden: the case's arrays, ``out:NAME`` and perhaps ``truth:NAME``.
-        limits: output name -> ``max_error`` and ``rms_error``.
+        limits: output name -> ``max_error`` and ``rms_error``, or ``agreement``, the share of an integer output that
+            must be equal; all of it where that is not said.
     """
     wrong = []
     for name, limit in limits.items():
@@ -158,7 +159,9 @@ def compare(got: dict[str, np.ndarray[Any, Any]], golden: Any, limits: dict[str,
             wrong.append(f"{name}: missing, or another shape or dtype than {wanted.dtype}{list(wanted.shape)}")
             continue
         if wanted.dtype.kind != "f":
-            wrong += [] if np.array_equal(value, wanted) else [f"{name}: integers differ"]
+            share = float(np.mean(value == wanted)) if wanted.size else 1.0
+            least = limit.get("agreement", 1.0)
+            wrong += [] if share >= least else [f"{name}: {share:.0%} of the integers agree, {least:.0%} must"]
             continue
         finite = np.isfinite(wanted)
         if not np.array_equal(value[~finite], wanted[~finite], equal_nan=True) or not np.isfinite(value[finite]).all():

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from convert.golden_io import CaseData, save_case
 from convert.records import Golden
 from convert.serial import write_json
 from convert.specs import shape_at
@@ -27,8 +29,10 @@ def profiles(golden: Golden) -> dict[str, dict[str, list[int]]]:
     }
 
 
-def write(request: BuildRequest, shapes: dict[str, dict[str, list[int]]]) -> tuple[str, ...]:
-    """Fill ``request.folder``; returns the names of its files, the recipe first."""
+def write(
+    request: BuildRequest, shapes: dict[str, dict[str, list[int]]], more: Mapping[str, CaseData]
+) -> tuple[str, ...]:
+    """Fill ``request.folder``; returns the names of its files, the recipe first. ``more`` are cases besides golden."""
     assert request.onnx is not None  # noqa: S101  (a route that needs onnx gets it)
     folder = request.folder
     graph = [name.replace(request.onnx.name, ONNX) for name in onnx_files(request.onnx)]
@@ -38,13 +42,21 @@ def write(request: BuildRequest, shapes: dict[str, dict[str, list[int]]]) -> tup
     (folder / GOLDEN).mkdir()
     for case in request.golden.cases:
         shutil.copyfile(request.golden_folder / case.file, folder / GOLDEN / case.file)
-    others = (*graph, SCRIPT, *(f"{GOLDEN}/{case.file}" for case in request.golden.cases))
-    write_json(folder / RECIPE, _recipe(request, shapes, others))
+    for name, data in more.items():
+        save_case(folder / GOLDEN / f"{name}.npz", data)
+    names = (*(case.file for case in request.golden.cases), *(f"{name}.npz" for name in more))
+    others = (*graph, SCRIPT, *(f"{GOLDEN}/{name}" for name in names))
+    write_json(folder / RECIPE, _recipe(request, shapes, others, more))
     return (RECIPE, *others)
 
 
-def _recipe(request: BuildRequest, shapes: dict[str, Any], files: tuple[str, ...]) -> dict[str, Any]:
+def _recipe(
+    request: BuildRequest, shapes: dict[str, Any], files: tuple[str, ...], more: Mapping[str, CaseData]
+) -> dict[str, Any]:
     limits = request.settings["limits"]
+    usual = {dim.name: dim.opt for dim in request.golden.dims}
+    cases = [(case.name, case.file, case.dims) for case in request.golden.cases]
+    cases += [(name, f"{name}.npz", usual) for name in more]
     return {
         "recipe_version": 1,
         "target": "trt",
@@ -57,9 +69,9 @@ def _recipe(request: BuildRequest, shapes: dict[str, Any], files: tuple[str, ...
         "profiles": shapes,
         "latency_case": "opt-draw0",
         "cases": [
-            {"name": case.name, "file": case.file, "dims": case.dims, "limits": limits[case.name]}
-            for case in request.golden.cases
-            if case.name in limits
+            {"name": name, "file": file, "dims": dims, "limits": limits[name]}
+            for name, file, dims in cases
+            if name in limits
         ],
         "made_with": installed("onnx", "torch", "numpy"),
         "sha256": {name: hashlib.sha256((request.folder / name).read_bytes()).hexdigest() for name in files},

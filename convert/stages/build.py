@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from convert.limits import all_limits
+from convert.qat.ranges import read_ranges
 from convert.records import Artifact, Golden, ModelRef
 from convert.serial import from_plain
 from convert.targets import load_target
@@ -16,6 +17,11 @@ from convert.worker import Channel
 def run(args: dict[str, Any], channel: Channel) -> Artifact:
     """Build what ``args`` describes (see :class:`convert.targets.base.BuildRequest`) and give its record."""
     channel.say(f"building by {args['route']}")
+    return load_target(args["target"]).build(request_of(args))
+
+
+def request_of(args: dict[str, Any]) -> BuildRequest:
+    """The request that the arguments of this stage, and of the sensitivity run, stand for."""
     golden = from_plain(Golden, args["golden"])
 
     def source() -> Any:
@@ -28,7 +34,7 @@ def run(args: dict[str, Any], channel: Channel) -> Artifact:
     settings = dict(args.get("settings", {}))
     if args["route"] == "recipe":
         settings["limits"] = all_limits(golden, Path(args["golden_folder"]), args["precision"], target.tolerance.floors)
-    request = BuildRequest(
+    return BuildRequest(
         target=args["target"],
         precision=args["precision"],
         route=args["route"],
@@ -41,5 +47,6 @@ def run(args: dict[str, Any], channel: Channel) -> Artifact:
         base_folder=Path(args["base_folder"]) if args.get("base_folder") else None,
         source=source,
         settings=settings,
+        keep=tuple(args.get("keep", ())),
+        ranges=read_ranges(args["ref"]["path"]) if args.get("ref") else None,
     )
-    return target.build(request)

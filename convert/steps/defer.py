@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from convert.context import ToolchainMissing
 from convert.records import Artifact, RouteResult, Status
 from convert.serial import from_plain
-from convert.steps.export import Graph
 from convert.steps.job import Attempts, Built, Job, build_args, keep
 from convert.steps.losing import failure
 
@@ -47,7 +48,7 @@ def defer(job: Job, why: str) -> Built:
         return Built(failure(job, attempts))
     artifact = from_plain(Artifact, ended.value)
     kept = keep(job, folder, artifact.files)
-    gate = _gate(job, graph)
+    gate = _gate(job, kept)
     advice = (
         f"copy the folder {job.target.name}/{job.precision} to a host with {job.target.device} and run "
         "`python build_engine.py` in it"
@@ -64,22 +65,23 @@ def defer(job: Job, why: str) -> Built:
             routes=(result,),
             notes=(*artifact.notes, gate),
             versions=artifact.versions,
+            operators=artifact.operators,
         ),
         artifact,
         kept,
     )
 
 
-def _gate(job: Job, graph: Graph) -> str:
-    """What a toolchain without the device says of the graph beforehand: a hint, never a pass."""
-    from convert.targets.trt_recipe import profiles
+def _gate(job: Job, kept: Path) -> str:
+    """What a toolchain without the device says beforehand of the graph in the recipe: a hint, never a pass."""
+    from convert.targets.trt_recipe import ONNX, profiles
 
     try:
         python = job.context.python(job.target.gate_toolchain)
     except ToolchainMissing as error:
         return f"parser gate not run: {error}"
     ended = job.context.run(
-        f"{job.label}-gate", python, "gate", {"onnx": str(graph.file), "profiles": profiles(job.golden)}, job.say
+        f"{job.label}-gate", python, "gate", {"onnx": str(kept / ONNX), "profiles": profiles(job.golden)}, job.say
     )
     if not ended.ok:
         return f"parser gate failed: {ended.answer.reason}"

@@ -13,6 +13,7 @@ from convert.records import Artifact, Golden, Outcome, RouteResult, Status
 from convert.steps.export import Graph
 from convert.steps.prove import Proof
 from convert.targets.base import Route, Target, host_platform
+from convert.toolchain_env import cache_root
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,12 @@ class Attempts:
 
 @dataclass(frozen=True)
 class Job:
-    """One artifact to be made."""
+    """One artifact to be made.
+
+    Attributes:
+        kept: layers of an integer artifact that stay in float.
+        trial: name of a trial, one of several artifacts of this target and precision; what it leaves is kept aside.
+    """
 
     context: Context
     golden: Golden
@@ -44,11 +50,20 @@ class Job:
     target: Target
     precision: str
     say: Say
+    kept: tuple[str, ...] = ()
+    trial: str = ""
 
     @property
     def label(self) -> str:
         """As it stands in progress lines and names of logs."""
-        return f"{self.target.name}-{self.precision}"
+        return f"{self.target.name}-{self.precision}" + (f"-{self.trial}" if self.trial else "")
+
+    @property
+    def final(self) -> Path:
+        """Where its files go once it is proven."""
+        if self.trial:
+            return self.context.work / "trials" / self.label
+        return self.context.folder / self.target.name / self.precision
 
     def outcome(self, status: Status, stage: str, reason: str, **more: Any) -> Outcome:
         """The last word on this artifact."""
@@ -68,6 +83,8 @@ def build_args(job: Job, route: Route, graph: Graph | None, base: Built | None, 
         "folder": str(folder),
         "onnx": str(graph.file) if graph else None,
         "fixed": route.name == "litert-torch",
+        "keep": job.kept,
+        "settings": {"calibration_cache": str(cache_root() / "calibration")},
     }
     if route.needs == "base" and base is not None:
         args |= {"base": base.artifact, "base_folder": str(base.folder)}
@@ -76,7 +93,7 @@ def build_args(job: Job, route: Route, graph: Graph | None, base: Built | None, 
 
 def keep(job: Job, folder: Path, files: Sequence[str]) -> Path:
     """Move the artifact's own files to their final place; whatever else the toolkit left is dropped."""
-    final = job.context.folder / job.target.name / job.precision
+    final = job.final
     for name in files:
         (final / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.move(folder / name, final / name)

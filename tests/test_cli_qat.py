@@ -1,0 +1,83 @@
+"""``convert qat``, and what becomes of a prepared module that is given to the Python interface."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from helpers.command import ROOT, run
+from helpers.qat_nets import SHAPE, Plain, learned, trained_like
+
+import convert.qat
+from convert.api_live import forward_names, save_live
+from convert.errors import InputError
+
+DIGITS = str(ROOT / "models" / "digits" / "digits.pt2")
+TRAIN = '''
+from pathlib import Path
+
+import torch
+
+
+def train(module, epoch):
+    with Path("epochs.txt").open("a") as stream:
+        stream.write(f"{epoch} {module.training}\\n")
+    module(torch.rand(4, 1, 8, 8) * 2 - 1).sum().backward()
+    return "fine"
+
+
+def broken(module, epoch):
+    raise ValueError("no data")
+
+
+def idle(module, epoch):
+    pass
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "mine.py").write_text(TRAIN)
+    return tmp_path
+
+
+def test_a_model_is_trained_and_saved_with_its_ranges(folder: Path) -> None:
+    words = ["qat", DIGITS, "--train", f"{folder}/mine.py:train", "--epochs", "2", "--out", str(folder / "out.pt2")]
+    done = run(*words)
+    assert done.returncode == 0, done.stderr
+    assert "epoch 2: fine" in done.stderr
+    assert f"next: convert {folder / 'out.pt2'} --target tflite --precision float32,int8" in done.stdout
+    ranges = convert.qat.read_ranges(folder / "out.pt2")
+    assert ranges is not None
+    low = ranges["points"]["q000_image"]["low"]
+    assert -1 <= low < -0.9
+
+
+@pytest.mark.parametrize(
+    ("function", "code", "message"),
+    [
+        ("broken", 1, "training failed: broken failed in epoch 1: ValueError: no data"),
+        ("idle", 2, "the ranges were never learned"),
+    ],
+)
+def test_what_goes_wrong_in_training_is_one_sentence_and_leaves_no_file(
+    folder: Path, function: str, code: int, message: str
+) -> None:
+    done = run("qat", DIGITS, "--train", f"{folder}/mine.py:{function}", "--out", str(folder / "out.pt2"), "--quiet")
+    assert (done.returncode, done.stderr.count("\n")) == (code, 1)
+    assert message in done.stderr
+    assert [path.name for path in folder.iterdir() if "out" in path.name] == []
+
+
+def test_a_prepared_module_goes_to_the_workers_as_its_program(tmp_path: Path) -> None:
+    qat = learned(trained_like(Plain))
+    assert forward_names(qat) == ("x",)
+    saved = save_live(qat, tmp_path)
+    assert (saved.name, saved.options) == ("QatModule", {})
+    assert convert.qat.read_ranges(saved.path) is not None
+
+
+def test_a_prepared_module_without_ranges_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the ranges were never learned"):
+        save_live(convert.qat.prepare(trained_like(Plain), torch.zeros(SHAPE)), tmp_path)
