@@ -78,7 +78,8 @@ def _axes(entry: IoEntry) -> tuple[int, ...] | None:
 
 def _to_artifact(entry: IoEntry, value: Array, dtype: Any) -> Array:
     axes = _axes(entry)
-    return np.ascontiguousarray(cast_exactly(entry.source, value if axes is None else value.transpose(axes), dtype))
+    moved = value if axes is None else value.transpose(axes)
+    return np.asarray(cast_exactly(entry.source, moved, dtype), order="C")
 
 
 def _to_source(entry: IoEntry, value: Array) -> Array:
