@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import io
-import math
 import os
 import signal
 import sys
-from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -17,9 +17,11 @@ from click.core import ParameterSource
 from convert import __version__
 from convert.cli_init import init
 from convert.cli_inspect import inspect
-from convert.cli_sensitivity import sensitivity
 from convert.cli_qat import qat
+from convert.cli_sensitivity import sensitivity
+from convert.cli_types import AnyPath, Count, Seconds
 from convert.errors import ConvertError
+from convert.texts import one_line
 
 _INTERRUPTED = 130
 
@@ -39,16 +41,6 @@ class _DefaultGroup(click.Group):
         if args and args[0].startswith("-") and args[0] not in ("--help", "-h", "--version"):
             args = ["run", *args]
         return super().parse_args(ctx, args)
-
-
-class _Seconds(click.FloatRange):
-    """A number of seconds: in range and finite."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        seconds = super().convert(value, param, ctx)
-        if not math.isfinite(seconds):
-            self.fail(f"{value!r} is not a finite number of seconds.", param, ctx)
-        return seconds
 
 
 _HELP = """Take a PyTorch model to every runtime, and prove each artifact against the source.
@@ -112,15 +104,16 @@ def cli() -> None:
 @click.option("--trust-pickle", is_flag=True, help="Allow the model file to run code while it is loaded.")
 @click.option(
     "--config",
-    type=click.Path(path_type=Path),
+    type=AnyPath(),
     metavar="FILE",
     help="Options from a file [default: convert.toml beside the model, if there is one].",
 )
 @click.option("--opset", type=int, help="ONNX opset (13 or newer) [default: the newest that all targets read].")
-@click.option("--out", "-o", type=click.Path(path_type=Path), help="Output folder [default: dist/NAME].")
+@click.option("--out", "-o", type=AnyPath(), help="Output folder [default: dist/NAME].")
 @click.option(
     "--timeout",
-    type=_Seconds(min=0, min_open=True),
+    type=Seconds(min=0, min_open=True),
+    metavar="SECONDS",
     default=600.0,
     show_default=True,
     help="Seconds that one stage of one route may take.",
@@ -128,7 +121,8 @@ def cli() -> None:
 @click.option("--memory", metavar="SIZE", help="Memory that one worker may use, such as 8G [default: no limit].")
 @click.option(
     "--threads",
-    type=click.IntRange(min=1),
+    type=Count(min=1),
+    metavar="N",
     default=1,
     show_default=True,
     help="Threads of the checked and timed sessions.",
@@ -136,14 +130,16 @@ def cli() -> None:
 @click.option(
     "--jobs",
     "-j",
-    type=click.IntRange(min=1),
+    type=Count(min=1),
+    metavar="N",
     default=min(2, os.cpu_count() or 1),
     show_default=True,
     help="Targets built side by side.",
 )
 @click.option(
     "--bench-seconds",
-    type=_Seconds(min=0),
+    type=Seconds(min=0),
+    metavar="SECONDS",
     default=4.0,
     show_default=True,
     help="Time for the latency of one artifact; 0 for none.",
@@ -205,9 +201,11 @@ def toolchain_list() -> None:
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def toolchain_install(names: tuple[str, ...], force: bool, debug: bool) -> None:
     """Make the toolchains NAME... in the user's cache folder (CONVERT_CACHE moves it)."""
-    from convert.toolchains import install
+    from convert.toolchains import install, install_command
 
     del debug
+    for name in names:
+        install_command(name)  # a wrong name must not be noticed after the first installation
     for name in names:
         environment = install(name, lambda text: click.echo(text, err=True), force)
         click.echo(f"{name}: ready at {environment.python.parent.parent}")
@@ -217,8 +215,10 @@ def toolchain_install(names: tuple[str, ...], force: bool, debug: bool) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 def toolchain_remove(names: tuple[str, ...]) -> None:
     """Delete the toolchains NAME... from the cache folder."""
-    from convert.toolchains import remove
+    from convert.toolchains import install_command, remove
 
+    for name in names:
+        install_command(name)
     for name in names:
         click.echo(f"{name}: {'removed' if remove(name) else 'was not in the cache folder'}")
 
@@ -256,15 +256,35 @@ def main() -> NoReturn:
     except click.exceptions.Exit as end:
         sys.exit(end.exit_code)
     except click.ClickException as error:
+        if not isinstance(error, click.exceptions.NoArgsIsHelpError):  # whose message is the help
+            vars(error)["message"] = one_line(error.message)  # it may quote what was typed
         error.show()
         sys.exit(2)
     except ConvertError as error:
         _fail(str(error), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         _fail("interrupted; nothing was written", _INTERRUPTED)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS):
+            _fail_for(error)
+        _drop_output()
+        where = error.filename or "standard output or the folder for temporary files (TMPDIR)"
+        _fail(f"nothing can be written to {where} ({error.strerror}); free space there", 1)
     except Exception as error:  # a fault of this program: still one line, and a way to see more
-        text = " ".join(str(error).split())
-        _fail(f"internal error: {type(error).__name__}: {text} (run again with --debug for the traceback)", 1)
+        _fail_for(error)
+
+
+def _drop_output() -> None:
+    """Forget what could not be printed, else the interpreter complains about it once more while it ends."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def _fail_for(error: Exception) -> NoReturn:
+    text = " ".join(str(error).split())
+    _fail(f"internal error: {type(error).__name__}: {text} (run again with --debug for the traceback)", 1)
 
 
 def _fail(text: str, code: int) -> NoReturn:
@@ -272,7 +292,7 @@ def _fail(text: str, code: int) -> NoReturn:
         import traceback
 
         traceback.print_exc()
-    click.echo(f"convert: {text}", err=True)
+    click.echo(f"convert: {one_line(text)}", err=True)
     sys.exit(code)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import Any
 
 import click
 
+from convert.cli_types import AnyPath
 from convert.errors import ConvertError, InputError
+from convert.paths import exists, is_folder
 
 _THERE = "is there already; write to another file with --out, or over it with --force"
 
@@ -20,7 +23,7 @@ _THERE = "is there already; write to another file with --out, or over it with --
 @click.option("--constant", "constants", multiple=True, metavar="NAME=VALUE", help="As for `convert run`.")
 @click.option("--code", multiple=True, metavar="DIR", help="As for `convert run`.")
 @click.option("--trust-pickle", is_flag=True, help="Allow the model file to run code while it is loaded.")
-@click.option("--out", "-o", type=click.Path(path_type=Path), help="File to write [default: beside the model].")
+@click.option("--out", "-o", type=AnyPath(), help="File to write [default: beside the model].")
 @click.option("--force", is_flag=True, help="Write it over a file that is there.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
@@ -32,10 +35,14 @@ def init(model: str, out: Path | None, force: bool, quiet: bool, debug: bool, **
     del debug
     ref = find_model(model, given)
     place = out or Path(ref.path).parent / NAME
-    if place.is_dir():
+    if is_folder(place):
         place /= NAME
-    if place.exists() and not force:
+    if exists(place) and not force:
         raise InputError(f"{place} {_THERE}")
+    if not is_folder(place.parent):
+        raise InputError(
+            f"{place} cannot be written, since {place.parent} is no folder; choose another file with --out"
+        )
     found = _interface(ref, quiet)
     _write(place, _text(model, ref, found, place), force)
     for note in found["notes"]:
@@ -119,4 +126,5 @@ def _write(place: Path, text: str, force: bool) -> None:
         why = error.strerror if isinstance(error, OSError) else "a name in it is no text"
         raise InputError(f"{place} cannot be written ({why}); choose another file with --out") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # on a disk that cannot be written nothing was made, either
+            temporary.unlink(missing_ok=True)

@@ -8,6 +8,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from convert.cli_types import AnyPath, Seconds
+
 
 @click.command()
 @click.argument("model")
@@ -24,12 +26,11 @@ from click.core import ParameterSource
     "--code", multiple=True, metavar="DIR", help="Folder with modules that the model's code needs; repeatable."
 )
 @click.option("--trust-pickle", is_flag=True, help="Allow the model file to run code while it is loaded.")
-@click.option(
-    "--config", type=click.Path(path_type=Path), metavar="FILE", help="Options from a file, as for a conversion."
-)
+@click.option("--config", type=AnyPath(), metavar="FILE", help="Options from a file, as for a conversion.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(min=0, min_open=True),
+    metavar="SECONDS",
     default=600.0,
     show_default=True,
     help="Seconds that looking may take.",

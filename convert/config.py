@@ -10,6 +10,8 @@ from typing import Any
 
 from convert.config_keys import FORBIDDEN, KEYS, REFUSED
 from convert.errors import InputError
+from convert.paths import exists, is_file
+from convert.texts import reason, shown
 
 NAME = "convert.toml"
 
@@ -42,16 +44,24 @@ def fill(model: str, given: dict[str, Any], file: Path | None, said: Callable[[s
         What was used; None where there is no such file.
 
     Raises:
-        InputError: the file cannot be read, or has a key or value that is not allowed.
+        InputError: the file cannot be read, has a key or value that is not allowed, or names code to run although only
+            the model file beside it was named.
     """
     path = file or beside(model)
     if path is None:
         return None
     values = read(path)
     taken = tuple(key for key in values if not said(KEYS[key].parameter))
+    code = _code(values, taken)
+    if code and file is None and is_file(model):
+        # Whoever names file.py:factory runs code of that folder already; a weights file may come from anywhere.
+        raise InputError(
+            f"{path} names code that would be run ({', '.join(code)}), and it may have come with the model; "
+            f"say --config {path} if you trust it, or give these options yourself"
+        )
     for key in taken:
         given[KEYS[key].parameter] = values[key]
-    return Used(str(path), taken, _code(values, taken))
+    return Used(str(path), taken, code)
 
 
 def beside(model: str) -> Path | None:
@@ -60,9 +70,9 @@ def beside(model: str) -> Path | None:
     A factory in a module has no such file: its package may be anywhere.
     """
     for text in (model, model.rpartition(":")[0]):
-        if text and Path(text).is_file():
+        if text and is_file(text):
             path = Path(text).absolute().parent / NAME
-            return path if path.is_file() else None
+            return path if is_file(path) else None
     return None
 
 
@@ -87,26 +97,34 @@ def _load(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as stream:
             return tomllib.load(stream)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f'{path} is no TOML file ({error}); write lines such as target = "onnx"') from error
+    except ValueError as error:  # of tomllib, of the decoder, or of int for a number with thousands of digits
+        raise InputError(f'{path} is no TOML file ({reason(error)}); write lines such as target = "onnx"') from error
+    except RecursionError as error:
+        raise InputError(f'{path} is nested too deeply; write lines such as target = "onnx"') from error
     except OSError as error:
         raise InputError(f"--config {path} cannot be read ({error.strerror}); give a file such as {NAME}") from error
 
 
 def _value(path: Path, key: str, value: Any, folder: Path) -> Any:
     if key in FORBIDDEN:
-        raise InputError(f"{path} has {key} = {value!r}, which {REFUSED}")
+        raise InputError(f"{path} has {_shown_key(key)} = {shown(value)}, which {REFUSED}")
     if key not in KEYS:
-        raise InputError(f"{path} has {key} = {value!r}, but there is no such key; allowed are {', '.join(KEYS)}")
+        raise InputError(
+            f"{path} has {_shown_key(key)} = {shown(value)}, but there is no such key; allowed are {', '.join(KEYS)}"
+        )
     try:
         return KEYS[key].read(value, folder)
     except ValueError as error:
-        text = f"{path} has {key} = {value!r}, but it must be {KEYS[key].allowed}"
-        raise InputError(f"{text} ({error})" if str(error) else text) from error
+        text = f"{path} has {_shown_key(key)} = {shown(value)}, but it must be {KEYS[key].allowed}"
+        raise InputError(f"{text} ({reason(error)})" if str(error) else text) from error
+
+
+def _shown_key(key: str) -> str:
+    return key if key.isprintable() and key else shown(key)
 
 
 def _code(values: dict[str, Any], taken: tuple[str, ...]) -> tuple[str, ...]:
     """Files and folders with code that a run imports because the file says so."""
     named = [values[key] for key in ("model", "samples") if key in taken]
-    found = [text for text in named if ":" in text and not Path(text).exists()]
+    found = [text for text in named if ":" in text and not exists(text)]
     return (*found, *(values["code"] if "code" in taken else ()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 from convert.constants import format_constant
 from convert.models.detect import lies_in_folder
+from convert.paths import exists
 
 type Read = Callable[[Any, Path], Any]
 
@@ -40,6 +41,8 @@ def _text(value: Any, folder: Path) -> str:
     del folder
     if not isinstance(value, str) or not value:
         raise ValueError
+    if "\0" in value:  # a command line cannot hold one, and no path may
+        raise ValueError("and without the character NUL")
     return value
 
 
@@ -61,7 +64,7 @@ def _flag(value: Any, folder: Path) -> bool:
 def _integer(least: int) -> Read:
     def read(value: Any, folder: Path) -> int:
         del folder
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= sys.maxsize:
             raise ValueError
         return value
 
@@ -72,7 +75,7 @@ def _seconds(zero: bool) -> Read:
     def read(value: Any, folder: Path) -> float:
         del folder
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not math.isfinite(value) or value < 0 or (value == 0 and not zero):
+        if not number or not 0 <= value <= sys.float_info.max or (value == 0 and not zero):  # NaN is not, either
             raise ValueError
         return float(value)
 
@@ -95,7 +98,7 @@ def _file_or_factory(value: Any, folder: Path) -> str:
     """A file, ``file.py:name`` or ``pkg.mod:name`` below ``folder``; a module that is not there is an installed one."""
     text = _text(value, folder)
     where, colon, name = text.rpartition(":")
-    if not colon or (folder / text).exists():
+    if not colon or exists(folder / text):
         return str(folder / text)
     in_folder = where.endswith(".py") or lies_in_folder(folder / where)
     return f"{folder / where}:{name}" if in_folder else text

@@ -28,7 +28,7 @@ def parse_constant(text: str) -> tuple[str, Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)
             found = ast.literal_eval(value.strip())
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return name.strip(), value
     if not _is_allowed(found):
         raise InputError(
@@ -56,8 +56,10 @@ def format_constant(name: str, value: Any) -> str:
     """The ``--constant`` text that :func:`parse_constant` reads back as ``value``.
 
     Raises:
-        ValueError: ``value`` cannot be written so: NaN, or a type that is not allowed.
+        ValueError: ``name`` is no name, or ``value`` cannot be written so: NaN, or a type that is not allowed.
     """
+    if not name.isidentifier():
+        raise ValueError(f"{name!r} is no name of an argument")
     return f"{name}={_literal(value)}"
 
 

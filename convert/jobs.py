@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import threading
@@ -24,6 +25,7 @@ from convert.worker import Answer, Job
 _BOOTSTRAP = Path(__file__).resolve().parent / "_bootstrap.py"
 _POLL_SECONDS = 0.1
 _GRACE_SECONDS = 2.0
+_LEAST_FREE = 1 << 16
 _SIGNAL_WORDS = {
     "SIGSEGV": "a segmentation fault",
     "SIGABRT": "an abort",
@@ -36,6 +38,18 @@ _SIGNAL_WORDS = {
 
 class Interrupted(Exception):
     """The run was stopped; the workers are gone."""
+
+
+def has_space(folder: Path) -> bool:
+    """Whether ``folder`` is on a disk with room for another small file; without it workers end in odd ways."""
+    try:
+        return shutil.disk_usage(folder).free >= _LEAST_FREE
+    except OSError:
+        return True  # it is gone, or cannot be asked: then that is no explanation
+
+
+class CannotWrite(Exception):
+    """The files that a worker needs could not be written, most often since the disk is full."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +103,6 @@ class Worker:
         commands: bool = False,
     ) -> None:
         """Start ``stage`` with ``args``; ``commands`` opens a line for :meth:`send`."""
-        job_folder.mkdir(parents=True)
         self._answer = job_folder / "answer.json"
         self.log = log
         self._limits = limits
@@ -99,11 +112,9 @@ class Worker:
         events_read, events_write = os.pipe()
         commands_read, commands_write = os.pipe() if commands else (None, None)
         job = Job(stage, args, str(self._answer), os.getpid(), python.borrow, events_write, commands_read)
-        write_json(job_folder / "job.json", job)
-        scratch = job_folder / "cwd"
-        scratch.mkdir()
         inherited = [fd for fd in (events_write, commands_read) if fd is not None]
         try:
+            scratch = _prepared(job_folder, job)
             self._process = subprocess.Popen(
                 [str(python.python), "-P", "-u", str(_BOOTSTRAP), str(job_folder / "job.json")],
                 cwd=scratch,
@@ -114,7 +125,7 @@ class Worker:
                 start_new_session=True,
                 pass_fds=inherited,
             )
-        except OSError:
+        except (OSError, CannotWrite):
             for fd in (events_read, commands_write):
                 if fd is not None:
                     os.close(fd)
@@ -192,6 +203,12 @@ class Worker:
         return Ended(self._read_answer(), seconds, self.log)
 
     def _read_answer(self) -> Answer:
+        answer = self._whatever_it_left()
+        if answer.error == "crash" and not has_space(self._answer.parent):
+            return replace(answer, reason=f"{answer.reason} (there is no space left for the files of the run)")
+        return answer
+
+    def _whatever_it_left(self) -> Answer:
         if self._killed_for:
             return Answer("crash", f"stopped: {self._killed_for}{_last_lines(self.log)}")
         code = self._process.returncode
@@ -266,6 +283,8 @@ class Runner:
         """Start a worker, pass its progress on to ``say``, and wait for its end."""
         try:
             worker = self.start(name, python, stage, args, threads=threads)
+        except CannotWrite as error:
+            return Ended(Answer("crash", str(error)), 0.0, self._logs / "none.log")
         except OSError as error:
             reason = f"the interpreter {python.python} cannot be started ({error.strerror or error})"
             return Ended(Answer("crash", reason), 0.0, self._logs / "none.log")
@@ -296,6 +315,18 @@ class Runner:
             live = list(self._live)
         for worker in live:
             worker.kill("the run was interrupted")
+
+
+def _prepared(folder: Path, job: Job) -> Path:
+    """Write what a worker reads into ``folder``, and give the folder that it runs in."""
+    scratch = folder / "cwd"
+    try:
+        folder.mkdir(parents=True)
+        write_json(folder / "job.json", job)
+        scratch.mkdir()
+    except OSError as error:
+        raise CannotWrite(f"the files of the run cannot be written ({error.strerror or error})") from error
+    return scratch
 
 
 def _environment(python: WorkerPython, scratch: Path, threads: int | None) -> dict[str, str]:

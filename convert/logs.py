@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
 from pathlib import Path
@@ -31,11 +32,10 @@ class CappedLog:
         written = 0
         dropped = 0
         last: deque[bytes] = deque()
-        with self._path.open("wb") as file, self._pipe:
+        with _Lenient(self._path) as file, self._pipe:
             while chunk := self._pipe.read1(_CHUNK):  # type: ignore[attr-defined]
                 head = chunk[: max(0, _HEAD_BYTES - written)]
                 file.write(head)
-                file.flush()
                 written += len(head)
                 if len(chunk) > len(head):
                     last.append(chunk[len(head) :])
@@ -44,6 +44,28 @@ class CappedLog:
             if dropped:
                 file.write(f"\n[... {dropped} bytes left out ...]\n".encode())
             file.write(b"".join(last))
+
+
+class _Lenient:
+    """A file that takes what it can: when the disk is full the worker must still get rid of its output."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: IO[bytes] | None = None
+
+    def __enter__(self) -> _Lenient:
+        with contextlib.suppress(OSError):
+            self._file = self._path.open("wb", buffering=0)
+        return self
+
+    def write(self, data: bytes) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.write(data)
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
 
 
 def tail(path: Path, count: int, width: int = 300) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,11 +10,14 @@ from pathlib import Path
 
 from convert.config import Used
 from convert.errors import InputError
+from convert.paths import is_folder
 from convert.records import Dim, InputSpec, ModelRef
 from convert.targets import TARGETS, load_target
 from convert.targets.base import Target
 
 LEAST_OPSET = 13
+#: More than any machine has; a toolkit asked for a million threads takes all the memory there is.
+MOST_THREADS = 1024
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
@@ -99,10 +103,11 @@ def parse_memory(text: str) -> int:
     Raises:
         InputError: the text is not of that form.
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
-    if match is None or float(match[1]) * _UNITS[match[2].upper()] < 1:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
+    size = float(match[1]) * _UNITS[match[2].upper()] if match is not None else 0.0
+    if size < 1 or size == math.inf:
         raise InputError(f"--memory {text!r} is not a size; write for example 8G or 512M")
-    return int(float(match[1]) * _UNITS[match[2].upper()])
+    return int(size)
 
 
 def parse_code(texts: Sequence[str]) -> tuple[str, ...]:
@@ -112,8 +117,10 @@ def parse_code(texts: Sequence[str]) -> tuple[str, ...]:
         InputError: one is no folder.
     """
     for text in texts:
-        if not Path(text).is_dir():
-            raise InputError(f"--code {text} is no folder; give the folder that the model's own modules lie in")
+        if not text or not is_folder(text):
+            raise InputError(
+                f"--code {text or repr(text)} is no folder; give the folder that the model's own modules lie in"
+            )
     return tuple(str(Path(text).resolve()) for text in texts)
 
 

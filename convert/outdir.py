@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import glob
 import hashlib
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
 from filelock import FileLock, Timeout
 
-from convert.errors import InputError
+from convert.errors import ConvertError, InputError
+from convert.jobs import has_space
 from convert.toolchains import cache_root
 
 REPORT = "report.json"
+_NO_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 _HASH_CHUNK = 1 << 20
 
 
@@ -28,9 +33,11 @@ class OutputFolder:
     def __init__(self, final: Path) -> None:
         """Check that ``final`` may be written; raises ``InputError`` when it holds something else."""
         self.final = final.resolve()
-        _require_replaceable(self.final)
+        with _named(f"--out {self.final}", "choose another folder"):
+            _require_replaceable(self.final)
         locks = cache_root() / "locks"
-        locks.mkdir(parents=True, exist_ok=True)
+        with _named(f"the cache folder {cache_root()}", "set CONVERT_CACHE to another folder"):
+            locks.mkdir(parents=True, exist_ok=True)
         digest = hashlib.sha256(str(self.final).encode()).hexdigest()[:24]
         self._lock = FileLock(locks / f"{digest}.lock")
         self.path = self.final
@@ -39,11 +46,21 @@ class OutputFolder:
     def __enter__(self) -> OutputFolder:
         """Take the lock and make the hidden folder."""
         try:
-            self._lock.acquire(blocking=False)
+            with _named(f"the cache folder {cache_root()}", "set CONVERT_CACHE to another folder"):
+                self._lock.acquire(blocking=False)
         except Timeout:
             raise InputError(
                 f"another run is writing into {self.final}; wait for it, or choose another --out"
             ) from None
+        try:
+            with _named(f"--out {self.final}", "choose another folder"):
+                self._make()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def _make(self) -> None:
         self._made = _missing_parents(self.final.parent)
         self.final.parent.mkdir(parents=True, exist_ok=True)
         prefix = f".{self.final.name}.partial-"
@@ -52,7 +69,6 @@ class OutputFolder:
             shutil.rmtree(stale, ignore_errors=True)
         self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=self.final.parent))
         self.path.chmod(0o755)
-        return self
 
     def publish(self) -> None:
         """Put the folder in its final place; an earlier report's folder is replaced."""
@@ -81,6 +97,45 @@ class OutputFolder:
             if parent.is_dir() and not any(parent.iterdir()):
                 parent.rmdir()
         self._lock.release()
+
+
+@contextlib.contextmanager
+def _named(what: str, advice: str) -> Iterator[None]:
+    """Turn what the system says against writing somewhere into one sentence."""
+    try:
+        yield
+    except TimeoutError:  # somebody else has the lock
+        raise
+    except OSError as error:
+        raise InputError(f"{what} cannot be written ({error.strerror or error}); {advice}") from error
+
+
+@contextlib.contextmanager
+def full_disk_named(out: OutputFolder) -> Iterator[None]:
+    """Turn the end of a run for lack of space in ``out`` into one sentence; other errors pass through.
+
+    Raises:
+        ConvertError: there is no space left, or the system will not write there any more.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_WRITING:
+            raise
+        raise _full(out, error.strerror) from error
+    except InputError:
+        raise
+    except ConvertError as error:
+        if has_space(out.path):
+            raise
+        raise _full(out, os.strerror(errno.ENOSPC)) from error
+
+
+def _full(out: OutputFolder, why: str | None) -> ConvertError:
+    return ConvertError(
+        f"the run could not be finished, since nothing more can be written to {out.final.parent} ({why}); free space "
+        "there, or choose another folder with --out"
+    )
 
 
 def _missing_parents(folder: Path) -> list[Path]:

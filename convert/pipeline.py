@@ -15,7 +15,7 @@ from convert.errors import ConvertError, InputError
 from convert.jobs import Limits, Runner
 from convert.logs import tail
 from convert.options import Options
-from convert.outdir import OutputFolder
+from convert.outdir import OutputFolder, full_disk_named
 from convert.progress import Progress
 from convert.records import ExportRecord, Golden, Outcome, Report, Status
 from convert.report.assemble import assemble
@@ -38,7 +38,7 @@ def run(options: Options, command: Sequence[str], progress: Progress) -> Report:
         InputError: the model or an option cannot be used; nothing is written then.
     """
     start = time.monotonic()
-    with OutputFolder(options.out) as out:
+    with OutputFolder(options.out) as out, full_disk_named(out):
         for name in ("work", "logs", "golden"):
             (out.path / name).mkdir()
         runner = Runner(out.path / "work" / "jobs", out.path / "logs", Limits(options.timeout, options.memory))

@@ -12,8 +12,18 @@ from convert.config import Used, explained
 from convert.constants import parse_constants
 from convert.errors import InputError
 from convert.models.detect import detect
-from convert.options import Options, parse_code, parse_memory, parse_precisions, parse_targets, settle_opset
+from convert.options import (
+    MOST_THREADS,
+    Options,
+    parse_code,
+    parse_memory,
+    parse_precisions,
+    parse_targets,
+    settle_opset,
+)
+from convert.paths import is_file
 from convert.records import ModelRef
+from convert.texts import shown
 
 
 def settle(model: str, given: dict[str, Any], used: Used | None) -> Options:
@@ -35,6 +45,8 @@ def _settle(model: str, given: dict[str, Any], used: Used | None) -> Options:
     _require_distinct([spec.name for spec in inputs], "--input")
     dims = tuple(specs.parse_dim(text) for text in given["dims"])
     _require_distinct([dim.name for dim in dims], "--dim")
+    if given["threads"] > MOST_THREADS:
+        raise InputError(f"--threads {shown(given['threads'])} is too many; allowed are 1 to {MOST_THREADS}")
     if given["opset"] is not None:
         settle_opset(given["opset"], targets)
     return Options(
@@ -47,7 +59,7 @@ def _settle(model: str, given: dict[str, Any], used: Used | None) -> Options:
         opset=given["opset"],
         out=given["out"] or Path("dist") / _name_of(model),
         timeout=given["timeout"],
-        memory=parse_memory(given["memory"]) if given["memory"] else None,
+        memory=None if given["memory"] is None else parse_memory(given["memory"]),
         threads=given["threads"],
         jobs=given["jobs"],
         bench_seconds=given["bench_seconds"],
@@ -66,6 +78,10 @@ def find_model(model: str, given: dict[str, Any]) -> ModelRef:
     Raises:
         InputError: it is no model, or one of these cannot be used.
     """
+    if not model:
+        raise InputError("MODEL is empty; give a model file, or file.py:factory")
+    if given["factory"] == "":
+        raise InputError("--model '' is empty; give file.py:factory or pkg.mod:factory")
     constants = tuple(given["constants"])
     parse_constants(constants)
     code = parse_code(given["code"])
@@ -80,9 +96,11 @@ def _require_distinct(names: Sequence[str], option: str) -> None:
 
 def _absolute(text: str | None) -> str | None:
     # Workers run in folders of their own.
+    if text == "":
+        raise InputError("--samples '' is empty; give a .npz, a .pt or file.py:function")
     return text if text is None else str(Path(text).resolve())
 
 
 def _name_of(model: str) -> str:
-    head, _, factory = model.partition(":")
-    return factory or Path(head).stem
+    head, _, factory = model.rpartition(":")
+    return factory if head and not is_file(model) else Path(model).stem

@@ -18,11 +18,16 @@ ASSUMED = "no inputs were given: assumed"
 #: A leading dynamic dimension is taken for the batch, and a batch for this unless ``--dim`` says otherwise.
 BATCH_RANGE = (1, 4, 16)
 
+#: What any runtime can index with.
+LARGEST_SIZE = 2**31 - 1
+_MOST_DIGITS = 30
+
+# For text without space around it. No two parts that may be blank touch: a long blank must not take quadratic time.
 _INPUT = re.compile(
-    r"\s*(?P<name>[^=\[\]{}]+?)\s*=\s*(?P<dtype>\w+)\s*\[(?P<shape>[^\]]*)\]\s*"
-    r"(\{\s*(?P<low>-?\d+)\s*\.\.\s*(?P<high>-?\d+)\s*\})?\s*"
+    r"(?P<name>[^=\[\]{}]*[^=\[\]{}\s])\s*=\s*(?P<dtype>\w+)\s*\[(?P<shape>[^\]]*)\]"
+    r"(\s*\{\s*(?P<low>-?\d+)\s*\.\.\s*(?P<high>-?\d+)\s*\})?"
 )
-_DIM = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*=\s*(?P<sizes>\d+(\s*\.\.\s*\d+){0,2})\s*")
+_DIM = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*=\s*(?P<sizes>\d+(\s*\.\.\s*\d+){0,2})")
 
 
 def parse_input(text: str) -> InputSpec:
@@ -33,7 +38,7 @@ def parse_input(text: str) -> InputSpec:
     Raises:
         InputError: the text is not of that form.
     """
-    match = _INPUT.fullmatch(text)
+    match = _INPUT.fullmatch(text.strip())
     if match is None:
         raise InputError(
             f"--input {text!r} is not of the form 'name=dtype[sizes]'; write for example "
@@ -42,7 +47,7 @@ def parse_input(text: str) -> InputSpec:
     dtype = match["dtype"]
     if dtype not in (*DTYPES, BFLOAT16):
         raise InputError(f"--input {text!r} has the dtype {dtype!r}; allowed are {', '.join(DTYPES)}")
-    low, high = (None, None) if match["low"] is None else (int(match["low"]), int(match["high"]))
+    low, high = (None, None) if match["low"] is None else (_number(match["low"]), _number(match["high"]))
     if low is not None and high is not None and low > high:
         raise InputError(f"--input {text!r} has an empty range {low}..{high}; write the smaller number first")
     _require_range(text, dtype, low, high)
@@ -63,8 +68,10 @@ def _require_range(text: str, dtype: str, low: int | None, high: int | None) -> 
 def _parse_shape(text: str, shape: str) -> tuple[int | str, ...]:
     sizes: list[int | str] = []
     for item in (part.strip() for part in shape.split(",")) if shape.strip() else ():
-        if item.isdecimal() and int(item) > 0:
-            sizes.append(int(item))
+        if item.isdecimal() and _number(item) > LARGEST_SIZE:
+            raise InputError(f"--input {text!r} has the size {item!r}; a size is at most {LARGEST_SIZE}")
+        if item.isdecimal() and _number(item) > 0:
+            sizes.append(_number(item))
         elif re.fullmatch(r"[A-Za-z_]\w*", item):
             sizes.append(item)
         else:
@@ -75,19 +82,29 @@ def _parse_shape(text: str, shape: str) -> tuple[int | str, ...]:
     return tuple(sizes)
 
 
+def _number(text: str) -> int:
+    """``text`` as an integer; one with more digits than anything here can use becomes some other that is too large."""
+    if len(text) <= _MOST_DIGITS:
+        return int(text)
+    too_large: int = 10**_MOST_DIGITS
+    return -too_large if text.startswith("-") else too_large
+
+
 def parse_dim(text: str) -> Dim:
     """Read one ``--dim``: ``N=1..4..16`` (min, opt, max), ``N=1..16`` (opt = max) or ``N=8`` (all three).
 
     Raises:
         InputError: the text is not of that form, or the sizes do not rise.
     """
-    match = _DIM.fullmatch(text)
+    match = _DIM.fullmatch(text.strip())
     if match is None:
         raise InputError(f"--dim {text!r} is not of the form 'NAME=MIN..OPT..MAX'; write for example 'N=1..4..16'")
-    sizes = [int(item) for item in match["sizes"].split("..")]
+    sizes = [_number(item.strip()) for item in match["sizes"].split("..")]
     low, opt, high = {1: sizes * 3, 2: [sizes[0], sizes[-1], sizes[-1]], 3: sizes}[len(sizes)]
     if not 0 < low <= opt <= high:
         raise InputError(f"--dim {text!r} must rise from MIN over OPT to MAX and start at 1 or more")
+    if high > LARGEST_SIZE:
+        raise InputError(f"--dim {text!r} is too large; a size is at most {LARGEST_SIZE}")
     return Dim(match["name"], low, opt, high)
 
 

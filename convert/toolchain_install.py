@@ -172,10 +172,14 @@ def _complaint(log: Path, code: int) -> str:
     lines = tail(log, 200)
     # With constraints pip calls it a conflict, too, when a pinned release is simply not to be had.
     pinned = {name for line in lines if line.startswith("The user requested (constraint)") for name in line.split()[4:]}
+    broken = [line for line in lines if line.startswith("WARNING: Retrying (Retry(total=0,")]
+    if broken:
+        why = re.search(r"Read timed out|Failed to [^'\"]*|\[Errno [^'\")]*", broken[-1])
+        return f"pip cannot reach the package index ({why[0] if why else broken[-1][:_LINE_WIDTH]}); check the network"
     if pinned:
         return (
-            f"pip found no release that fits {', '.join(sorted(pinned))}, so the package index lacks it or it is not "
-            f"made for Python {platform.python_version()} on this system"
+            f"pip found no release that fits {', '.join(sorted(pinned))}, so the package index cannot be reached or "
+            f"lacks it, or it is not made for Python {platform.python_version()} on this system"
         )
     for index in range(len(lines) - 1, -1, -1):
         if lines[index].startswith("×"):

@@ -140,11 +140,26 @@ def _require_names(sample: Sample, specs: Sequence[InputSpec]) -> None:
         )
 
 
+def _require_range(array: Array, spec: InputSpec) -> None:
+    """Refuse values beyond the range that the input was declared with: every other case is drawn within it."""
+    if spec.low is None or spec.high is None or array.dtype.kind not in "iu" or not array.size:
+        return
+    least, most = int(array.min()), int(array.max())
+    if least < spec.low or most > spec.high:
+        raise InputError(
+            f"the sample of {spec.name} has the value {least if least < spec.low else most}, but --input says "
+            f"{spec.low} to {spec.high}; change one of them"
+        )
+
+
 def _cast(array: Array, spec: InputSpec) -> Array:
     """``array`` in the type of ``spec``: floats may be rounded, integers must fit, other changes are refused."""
     import numpy as np
 
     kinds = (array.dtype.kind, np.dtype(spec.dtype).kind)
+    _require_range(array, spec)
+    if array.dtype.kind == "f" and bool(np.isnan(array).any()):
+        raise InputError(f"the sample of {spec.name} holds NaN, which proves nothing; leave it out or fill it in")
     if array.dtype.name == spec.dtype:
         return array
     integers = all(kind in "iu" for kind in kinds)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import lzma
+import struct
+import zipfile
+import zlib
 from pathlib import Path
 from typing import IO
 
@@ -19,6 +23,21 @@ _OTHERS = (
 _MODEL_FIELDS = {1: 0, 2: 2, 3: 2, 4: 2, 5: 0, 6: 2, 7: 2, 8: 2, 14: 2, 20: 2, 25: 2, 26: 2}
 _GRAPH_FIELDS = dict.fromkeys((1, 2, 5, 10, 11, 12, 13, 14, 15, 16), 2)
 _NEWEST_IR_VERSION = 30
+#: What ``zipfile`` raises for archives that are damaged, encrypted or packed in a way that it does not know.
+ZIP_ERRORS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    OSError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    OverflowError,
+    struct.error,
+)
+_ALWAYS_UNPACKED = 1 << 28
+_MOST_PACKED = 100
 
 
 def head(path: Path, size: int = 512) -> bytes:
@@ -43,11 +62,26 @@ def is_safetensors(start: bytes, size: int) -> bool:
     return len(start) > 8 and start[8:9] == b"{" and 2 <= header <= size - 8
 
 
+def bomb_problem(archive: zipfile.ZipFile, size: int) -> str:
+    """Why the archive of ``size`` bytes must not be unpacked: it says that it gets absurdly large; else empty.
+
+    Models and arrays are stored as they are or packed a little: not even zeros that somebody packed as a model are
+    worth filling the memory of a machine.
+    """
+    unpacked = sum(item.file_size for item in archive.infolist())
+    if unpacked <= max(_ALWAYS_UNPACKED, _MOST_PACKED * size):
+        return ""
+    return f"it says that it unpacks to {unpacked / 2**30:.3g} GiB, {unpacked // size} times its own size"
+
+
 def onnx_problem(path: Path) -> str | None:
     """None if the file has the fields of an ONNX model; ``""`` if it is something else; else what is wrong with it."""
     size = path.stat().st_size
     with path.open("rb") as stream:
-        if stream.read(1) != b"\x08" or not 1 <= _varint(stream) <= _NEWEST_IR_VERSION:
+        try:
+            if stream.read(1) != b"\x08" or not 1 <= _varint(stream) <= _NEWEST_IR_VERSION:
+                return ""
+        except EOFError:
             return ""
         stream.seek(0)
         try:
@@ -79,6 +113,8 @@ def _fields(stream: IO[bytes], end: int, allowed: dict[int, int]) -> dict[int, t
         if allowed.get(number) != wire:
             return None
         value = _varint(stream)
+        if value < 0:
+            return None
         start = stream.tell()
         stop = start + value if wire == 2 else start
         if stop > end:

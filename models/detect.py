@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 from convert.errors import InputError
 from convert.models import content, pickles
+from convert.paths import exists, is_file, is_folder
 from convert.records import Kind, ModelRef
+from convert.texts import cut
 
 _FACTORY = re.compile(r"(?P<where>.+):(?P<name>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)")
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -32,9 +35,9 @@ def detect(text: str, model: str | None = None, trust_pickle: bool = False) -> M
         InputError: there is no such file, it is no model, or it needs one of the two options.
     """
     path = Path(text).absolute()
-    if path.is_dir():
+    if is_folder(path):
         raise InputError(f"{text} is a folder; give the model file in it")
-    if not path.exists():
+    if not exists(path):
         where, name = split_factory(text)
         _refuse_model(text, "a factory, which makes its own module", model)
         return ModelRef(where, Kind.FACTORY, name, trust_pickle=trust_pickle)
@@ -50,6 +53,8 @@ def detect(text: str, model: str | None = None, trust_pickle: bool = False) -> M
             "with the class or function that makes it"
         )
     if kind in (Kind.STATE_DICT, Kind.PICKLE) and model is not None:
+        if _FACTORY.fullmatch(model) is None:
+            raise InputError(f"--model {model} names no class or function; write file.py:factory or pkg.mod:factory")
         where, name = split_factory(model)
         return ModelRef(str(path), kind, name, where, trust_pickle)
     _refuse_model(text, f"of the kind {kind.value}, which holds its own code", model)
@@ -68,8 +73,8 @@ def split_factory(text: str) -> tuple[str, str]:
     if match is None:
         raise InputError(f"there is no file {text}; {_HINT}")
     where = match["where"]
-    if Path(where).is_file() or where.endswith(".py"):
-        if not Path(where).is_file():
+    if is_file(where) or where.endswith(".py"):
+        if not is_file(where):
             raise InputError(f"there is no file {where} to take {match['name']} from; check the path before the colon")
         return str(Path(where).absolute()), match["name"]
     if lies_in_folder(Path(where)):
@@ -83,7 +88,7 @@ def lies_in_folder(path: Path) -> bool:
     """Whether ``path`` is ``FOLDER/pkg.mod`` with a package or module ``pkg`` in a folder that it names."""
     top = path.parent / path.name.partition(".")[0]
     is_module = path != Path(path.name) and _MODULE.fullmatch(path.name) is not None
-    return is_module and (top.is_dir() or top.with_suffix(".py").is_file())
+    return is_module and (is_folder(top) or is_file(top.with_suffix(".py")))
 
 
 def _refuse_model(text: str, what: str, model: str | None) -> None:
@@ -125,8 +130,11 @@ def _kind(path: Path, text: str) -> tuple[Kind, list[str]]:
 def _zip_kind(path: Path, text: str) -> tuple[Kind, list[str]]:
     try:
         with zipfile.ZipFile(path) as archive:
+            problem = content.bomb_problem(archive, path.stat().st_size)
+            if problem:
+                raise InputError(f"{text} cannot be a model, since {problem}; copy or save it again")
             return _archive_kind(archive, text)
-    except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError) as error:
+    except content.ZIP_ERRORS as error:
         raise InputError(f"{text} is a zip file that was cut short or damaged ({error}); copy it again") from error
 
 
@@ -159,7 +167,7 @@ def _imports(text: str, read: Callable[[], list[str]]) -> list[str]:
 
 
 def _pickle_message(text: str, wants: list[str]) -> str:
-    listed = ", ".join(wants[:6]) + (f" and {len(wants) - 6} more" if len(wants) > 6 else "")
+    listed = ", ".join(cut(name, 100) for name in wants[:6]) + (f" and {len(wants) - 6} more" if len(wants) > 6 else "")
     return (
         f"{text} is a pickle that runs code when it is loaded (it wants {listed}); if you trust where it comes from, "
         "add --trust-pickle, else save its state dict or a torch.export program instead"
@@ -168,8 +176,10 @@ def _pickle_message(text: str, wants: list[str]) -> str:
 
 def _python_message(path: Path, text: str) -> str:
     try:
-        body = ast.parse(path.read_bytes()).body
-    except (SyntaxError, ValueError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the user's own code is not what is asked about
+            body = ast.parse(path.read_bytes()).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         body = []
     names = [item.name for item in body if isinstance(item, ast.FunctionDef | ast.ClassDef) and item.name[0] != "_"]
     there = f" (it has {', '.join(names[:5])})" if names else ""

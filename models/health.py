@@ -32,6 +32,32 @@ def require_sound(tensors: Iterable[tuple[str, Any]], path: str, buffers: set[st
             raise InputError(f"weight {name} of {path} holds infinity; find out how that came about in training")
 
 
+def require_unquantised(module: Any, path: str) -> None:
+    """Refuse modules that torch has quantised: their steps round otherwise in every runtime.
+
+    Raises:
+        InputError: names the quantised parts, or the operators of a script that are.
+    """
+    parts = [
+        f"{name or 'the module'} ({type(part).__name__})" for name, part in module.named_modules() if _quantised(part)
+    ]
+    if hasattr(module, "inlined_graph"):
+        parts += sorted({node.kind() for node in module.inlined_graph.nodes() if node.kind().startswith("quantized::")})
+    if parts:
+        more = f" and {len(parts) - 3} more" if len(parts) > 3 else ""
+        raise InputError(
+            f"{path} holds parts that torch has quantised ({', '.join(parts[:3])}{more}), whose rounding no runtime "
+            "repeats; give the float module that they were made from"
+        )
+
+
+def _quantised(part: Any) -> bool:
+    where, name = type(part).__module__, type(part).__name__
+    inside = where.startswith(("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized"))
+    # These two compute in float, and a module of torch.ao.nn.quantized.reference does so too.
+    return inside and ".reference" not in where and name not in ("FloatFunctional", "FXFloatFunctional")
+
+
 def to_eval(module: Any) -> list[str]:
     """Put a module into evaluation mode, and say so if it, or a part of it, was not."""
     in_train = [name for name, part in module.named_modules() if getattr(part, "training", False)]

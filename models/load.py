@@ -12,8 +12,9 @@ from typing import Any
 from convert.constants import parse_constants
 from convert.errors import InputError
 from convert.models import checkpoint, exported, factory, program, tensors, unpickle
-from convert.models.health import in_float32, require_sound, size_of, to_eval, weight_notes
+from convert.models.health import in_float32, require_sound, require_unquantised, size_of, to_eval, weight_notes
 from convert.models.onnx_source import OnnxSource
+from convert.models.seeds import SEED, seeded
 from convert.records import Dim, InputSpec, Kind, ModelRef
 
 
@@ -117,7 +118,12 @@ def _onnx(ref: ModelRef) -> Loaded:
 
 
 def _factory(ref: ModelRef) -> Loaded:
-    return _live(_made(ref.path, ref.factory), ref)
+    return _without_mode(_live(_made(ref.path, ref.factory), ref))
+
+
+def _without_mode(loaded: Loaded) -> Loaded:
+    """A factory may well make its module in train mode; only a saved mode is worth a word."""
+    return replace(loaded, notes=tuple(note for note in loaded.notes if not note.startswith("was saved in train mode")))
 
 
 def _state_dict(ref: ModelRef) -> Loaded:
@@ -131,9 +137,8 @@ def _filled(value: Any, ref: ModelRef) -> Loaded:
     weights, notes = checkpoint.unpack(value, ref.path)
     module = _made(ref.factory_file, ref.factory)
     notes += checkpoint.fill(module, weights, ref.path)
-    loaded = _live(module, ref)
-    # A factory may well make its module in train mode; only a saved mode is worth a word.
-    return replace(loaded, notes=(*notes, *(note for note in loaded.notes if "train mode" not in note)))
+    loaded = _without_mode(_live(module, ref))
+    return replace(loaded, notes=(*notes, *loaded.notes))
 
 
 def _pickle(ref: ModelRef) -> Loaded:
@@ -160,7 +165,8 @@ def _pickle(ref: ModelRef) -> Loaded:
 def _made(where: str | None, name: str | None) -> Any:
     if where is None or name is None:
         raise InputError("a checkpoint needs --model file.py:factory")
-    module = factory.call(where, name)
+    with seeded(SEED):
+        module = factory.call(where, name)
     if not _is_module(module):
         raise InputError(f"{name} of {where} returned a {type(module).__name__}; it must return a torch.nn.Module")
     return module
@@ -176,7 +182,10 @@ def _live(module: Any, ref: ModelRef) -> Loaded:
     """Wrap an ``nn.Module`` or ScriptModule: on the CPU, in evaluation mode, with weights that are numbers."""
     import torch
 
+    if isinstance(module, torch._dynamo.OptimizedModule):
+        module = module._orig_mod  # exporters compile in their own ways, and this one would cost half a minute
     script = isinstance(module, torch.jit.ScriptModule)
+    require_unquantised(module, ref.path)
     buffers = {name for name, _ in module.named_buffers()}
     require_sound([*module.named_parameters(), *module.named_buffers()], ref.path, buffers)
     notes = to_eval(module)

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import pickletools
 import re
+import struct
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from convert.errors import InputError
+from convert.texts import reason
 
 TORCH_MAGIC = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 """First bytes of a ``torch.save`` file from before the zip format: a pickle of torch's magic number."""
 
+_LEGACY_PARTS = 4
 _UNKNOWN = "a name that is built at load time"
 _STRINGS = {"BINUNICODE", "SHORT_BINUNICODE", "UNICODE", "BINUNICODE8", "SHORT_BINSTRING", "BINSTRING", "STRING"}
+# What can put text on the stack: strings, and calls of whatever was imported before.
+_MAKE_TEXT = _STRINGS | {"GLOBAL", "INST", "PERSID", "BINPERSID"}
+_EXTENSION = "a name from a registry of extensions"
 _EXTENSIONS = {"EXT1", "EXT2", "EXT4"}
 
 # What torch.load(weights_only=True) rebuilds without running code, and numpy's own scalars and arrays.
@@ -46,10 +52,52 @@ def imports(data: bytes | IO[bytes]) -> list[str]:
     Raises:
         InputError: the opcodes are broken.
     """
+    names, problem = _until_the_end(data)
+    if problem:
+        raise InputError(f"the pickle inside is broken ({problem}); save the model again")
+    return names
+
+
+def imports_so_far(data: bytes) -> list[str]:
+    """What unpickling ``data`` would import before it fails, where it is no pickle or a broken one.
+
+    Data that only begins like a pickle by chance gives an empty list; code in a pickle runs although its end is broken.
+    """
+    if data[:1] == b"\x80" and data[1:2] > b"\x05":  # there is no such protocol
+        return []
+    names, problem = _until_the_end(data)
+    # Nobody registers extensions any more, so that in data which is no pickle such a code means nothing.
+    return [name for name in names if not problem or name != _EXTENSION]
+
+
+def _until_the_end(data: bytes | IO[bytes]) -> tuple[list[str], str]:
+    """The names found, and what is wrong where the opcodes end too early."""
+    found: dict[str, None] = {}
     try:
-        return list(dict.fromkeys(_globals(data)))
-    except (ValueError, IndexError, UnicodeDecodeError, OverflowError) as error:
-        raise InputError(f"the pickle inside is broken ({error}); save the model again") from error
+        for name in _globals(data if isinstance(data, bytes) else _Bounded(data)):
+            found[name] = None
+    except (ValueError, IndexError, OverflowError, struct.error) as error:
+        return list(found), reason(error) or type(error).__name__
+    return list(found), ""
+
+
+class _Bounded:
+    """A stream that is never asked for more bytes than are left, since Python makes room for them all beforehand."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        here = stream.tell()
+        self._end = stream.seek(0, 2)
+        stream.seek(here)
+
+    def read(self, size: int) -> bytes:
+        return self._stream.read(min(size, max(0, self._end - self._stream.tell())))
+
+    def readline(self) -> bytes:
+        return self._stream.readline()
+
+    def tell(self) -> int:
+        return self._stream.tell()
 
 
 def code_imports(names: list[str]) -> list[str]:
@@ -59,21 +107,36 @@ def code_imports(names: list[str]) -> list[str]:
 
 def legacy_imports(stream: IO[bytes]) -> list[str]:
     """The imports of a ``torch.save`` file of the old format: four pickles after another, the fourth is the object."""
-    return list(dict.fromkeys(name for _ in range(4) for name in imports(stream)))
+    return list(dict.fromkeys(name for _ in range(_LEGACY_PARTS) for name in imports(stream)))
 
 
-def _globals(data: bytes | IO[bytes]) -> Iterator[str]:
+def legacy_imports_so_far(stream: IO[bytes]) -> list[str]:
+    """As :func:`imports_so_far`, for a file of the old format."""
+    found: list[str] = []
+    for _ in range(_LEGACY_PARTS):
+        names, problem = _until_the_end(stream)
+        found += names
+        if problem:
+            break
+    return list(dict.fromkeys(found))
+
+
+def _globals(data: bytes | _Bounded) -> Iterator[str]:
     memo: dict[int, Any] = {}
     recent: list[Any] = []
-    for opcode, argument, _ in pickletools.genops(data):
+    texts = False
+    for opcode, argument, _ in pickletools.genops(cast("IO[bytes]", data)):
         if opcode.name in ("GLOBAL", "INST"):
             yield _modern(*str(argument).split(" ", 1))
         elif opcode.name == "STACK_GLOBAL":
             pair = recent[-2:]
-            known = len(pair) == 2 and all(isinstance(item, str) for item in pair)
+            if len(pair) < 2 or not texts:  # the unpickler fails here, too
+                raise ValueError("it names something without having said what")
+            known = all(isinstance(item, str) for item in pair)
             yield _modern(*pair) if known else _UNKNOWN
         elif opcode.name in _EXTENSIONS:
-            yield _UNKNOWN
+            yield _EXTENSION
+        texts = texts or opcode.name in _MAKE_TEXT
         _follow(opcode.name, argument, memo, recent)
 
 

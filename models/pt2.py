@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from convert.errors import InputError
+from convert.models.content import ZIP_ERRORS
 from convert.models.expressions import LABEL, is_arithmetic, is_guard
-from convert.models.pickles import TORCH_MAGIC, code_imports, imports, legacy_imports
+from convert.models.pickles import TORCH_MAGIC, code_imports, imports_so_far, legacy_imports_so_far
 
 _IDENTIFIER = re.compile(r"\w*")
 _NAMES = ("name", "as_name", "forward_arg_names")
@@ -76,26 +77,26 @@ def _pickle_problem(data: bytes) -> str:
 
 
 def _embedded_imports(data: bytes) -> list[str]:
+    if data.startswith(TORCH_MAGIC):
+        return legacy_imports_so_far(io.BytesIO(data))
+    if data[:1] == b"\x80":
+        return imports_so_far(data)
     try:
-        if data.startswith(TORCH_MAGIC):
-            return legacy_imports(io.BytesIO(data))
-        if data[:1] == b"\x80":
-            return imports(data)
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             pickles = [name for name in archive.namelist() if name.endswith("data.pkl")]
-            return [found for name in pickles for found in imports(archive.read(name))]
-    except (InputError, zipfile.BadZipFile):
-        return []
+            return [found for name in pickles for found in imports_so_far(archive.read(name))]
+    except ZIP_ERRORS:
+        return ["something from an archive that cannot be read"]
 
 
 def _json_problem(data: bytes) -> str:
     try:
         value = json.loads(data.decode("utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError):
+        bad = _first_bad(value, (), node=False)
+    except ValueError:  # torch reads it with the same functions and fails as well
         return ""
     except RecursionError:
         return "is nested too deeply to be checked"
-    bad = _first_bad(value, (), node=False)
     return f"holds {bad}" if bad else ""
 
 

@@ -157,6 +157,11 @@ def run_source(
     return results
 
 
+def tensors_of(plan: CallPlan, feeds: Mapping[str, Array]) -> list[Any]:
+    """Fresh torch tensors for the inputs of ``plan``, in order."""
+    return [_tensor(feeds[name], None) for name in plan.inputs]
+
+
 def _copy_in(loaded: Loaded, dtype: str) -> Any:
     import torch
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from convert.errors import InputError
 from convert.models import factory, unpickle
 from convert.models.batches import listed, show, split_into_cases
-from convert.models.content import head
+from convert.models.content import ZIP_ERRORS, bomb_problem, head
 from convert.models.detect import split_factory
+from convert.paths import exists, is_folder
 from convert.records import InputSpec
 
 if TYPE_CHECKING:
@@ -43,15 +44,18 @@ def load_samples(spec: str, param_names: Sequence[str], trust_pickle: bool = Fal
     Raises:
         InputError: there is no such file, or it holds something else.
     """
-    if Path(spec).is_dir():
+    if is_folder(spec):
         raise InputError(f"{spec} is a folder; give a .npz, a .pt or file.py:function with samples")
-    if not Path(spec).exists() and ":" not in Path(spec).name:
+    if not exists(spec) and ":" not in Path(spec).name:
         raise InputError(f"there is no file {spec}; give a .npz, a .pt or file.py:function with samples")
-    if not Path(spec).exists():
+    if not exists(spec):
         where, name = split_factory(spec)
         return _samples(factory.call(where, name), param_names, spec)
     path = str(Path(spec).absolute())
-    start = head(Path(path))
+    try:
+        start = head(Path(path))
+    except OSError as error:
+        raise InputError(f"{spec} cannot be read ({error.strerror}); check its permissions") from error
     if start.startswith(b"PK") and _is_npz(path):
         return _samples(_read_npz(path), param_names, spec)
     if start[:2] == b"PK" or start[:1] == b"\x80":
@@ -92,8 +96,11 @@ def _batched(array: Array) -> tuple[int | str, ...]:
 def _is_npz(path: str) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
+            problem = bomb_problem(archive, Path(path).stat().st_size)
+            if problem:
+                raise InputError(f"{path} cannot be samples, since {problem}; save it again")
             return all(name.endswith(".npy") for name in archive.namelist())
-    except zipfile.BadZipFile as error:
+    except ZIP_ERRORS as error:
         raise InputError(f"{path} is a zip file that was cut short or damaged ({error}); copy it again") from error
 
 
@@ -103,8 +110,10 @@ def _read_npz(path: str) -> Any:
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
-    except (ValueError, OSError) as error:
-        raise InputError(f"{path} cannot be read ({error}); save plain arrays with numpy.savez") from error
+    except Exception as error:  # numpy and zipfile raise a dozen kinds for files that are damaged
+        raise InputError(
+            f"{path} cannot be read ({factory.one_line(error)}); save plain arrays with numpy.savez"
+        ) from error
     if all(name == f"arr_{index}" for index, name in enumerate(arrays)):
         return tuple(arrays.values())
     return arrays

@@ -10,7 +10,7 @@ from typing import Any
 
 from convert.errors import InputError
 from convert.models import factory
-from convert.models.content import head
+from convert.models.content import ZIP_ERRORS, bomb_problem, head
 from convert.models.pickles import TORCH_MAGIC, code_imports, imports, legacy_imports
 
 
@@ -58,9 +58,23 @@ def provide_classes(path: str, where: str) -> None:
 
 def wanted(path: str) -> list[str]:
     """What the pickle in ``path`` imports besides plain data, found without running it."""
+    try:
+        return _wanted(path)
+    except ZIP_ERRORS as error:
+        raise InputError(f"{path} was cut short or damaged ({error}); copy or save it again") from error
+    except InputError as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+
+
+def _wanted(path: str) -> list[str]:
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
-            inner = next(name for name in archive.namelist() if name.endswith("data.pkl"))
+            problem = bomb_problem(archive, Path(path).stat().st_size)
+            if problem:
+                raise InputError(f"{problem}; save it again")
+            inner = next((name for name in archive.namelist() if name.endswith("data.pkl")), None)
+            if inner is None:
+                raise InputError("it is a zip file without the part data.pkl; save it with torch.save")
             return code_imports(imports(archive.read(inner)))
     with Path(path).open("rb") as stream:
         return code_imports(imports(stream) if _is_plain(path) else legacy_imports(stream))

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any, ClassVar
 
+from convert.errors import StageError
 from convert.records import Artifact, Golden, IoEntry, Layer, Operators
 from convert.targets import onnx_quant, onnx_sensitivity
 from convert.targets.base import Arrays, BuildRequest, Route, Session, Target, Tolerance, host_platform
@@ -102,7 +103,11 @@ class OrtSession(Session):
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        self._session = ort.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+        try:
+            self._session = ort.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime's own, of many types; its text starts with the path of the file
+            text = str(error).replace(f"Load model from {file} failed:", "").split("\n")[0]
+            raise StageError(f"onnxruntime does not take the graph: {type(error).__name__}: {text}"[:500]) from error
         self._outputs = [value.name for value in self._session.get_outputs()]
 
     def run(self, feeds: Arrays) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """TFLite, run by the stock LiteRT interpreter on the CPU.
 
-Four routes, since each converter is wrong or fails where another is right; the check decides which file is taken.
+Several routes, since each converter is wrong or fails where another is right; the check decides which file is taken.
 litert-torch writes files with fixed sizes that the runtime can often resize; onnx2tf keeps dynamic sizes.
 """
 
@@ -23,7 +23,7 @@ FILE = "model.tflite"
 _INT32_MAX = 2**31 - 1
 _UNROLLED = (
     "litert-torch unrolls the length, and onnx2tf and TensorFlow's converter give files that fail at other sizes or "
-    "do not run; right by litert-torch with fixed sizes"
+    "do not run; right by litert-torch-resized, which needs the module, and right by litert-torch with fixed sizes"
 )
 #: Seen when the routes were compared model by model (docs/targets.md).
 PROBLEMS: Mapping[str, str] = {
@@ -70,6 +70,7 @@ class TFLite(Target):
         return (
             Route("litert-torch", "core", needs="source"),
             Route("onnx2tf", "onnx2tf"),
+            Route("litert-torch-resized", "core", needs="source"),
             Route("litert-torch-dynamic", "core", needs="source"),
             Route("onnx2tf-frozen", "onnx2tf"),
             Route("tf_converter", "onnx2tf"),

@@ -11,6 +11,7 @@ from convert.errors import StageError
 from convert.specs import shape_at
 from convert.targets import tflite_measure, tflite_quant
 from convert.targets.base import BuildRequest
+from convert.targets.tflite_resize import litert_torch_resized
 
 #: An ASCII name without spaces: onnx2tf derives names of files and tensors from it.
 _PLAIN = "model"
@@ -182,6 +183,7 @@ def _run_onnx2tf(
 
 ROUTES: dict[str, Callable[[BuildRequest, Path], tuple[str, ...]]] = {
     "litert-torch": litert_torch,
+    "litert-torch-resized": litert_torch_resized,
     "litert-torch-dynamic": litert_torch_dynamic,
     "onnx2tf": onnx2tf_direct,
     "onnx2tf-frozen": onnx2tf_frozen,

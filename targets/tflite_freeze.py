@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from convert.records import Artifact
-from convert.targets.tflite_named import Graph, Operator, Tensor, read, write
 from convert.targets.tflite_measure import Watched
+from convert.targets.tflite_named import Graph, Operator, Tensor, read, write
 
 Array = np.ndarray[Any, Any]
 #: Depend on nothing but the sizes of what they are given.

@@ -18,8 +18,8 @@ from convert.targets.range_cache import cached
 from convert.targets.ranges import Range
 from convert.targets.tflite_bias import weight_bounds
 from convert.targets.tflite_freeze import freeze, simplify
-from convert.targets.tflite_named import Graph, Operator, read, write
 from convert.targets.tflite_measure import measure
+from convert.targets.tflite_named import Graph, Operator, read, write
 from convert.targets.tflite_operators import read_operators
 from convert.targets.tflite_ranges import learned_ranges
 

@@ -15,8 +15,8 @@ from convert.records import IoEntry
 from convert.targets.base import BuildRequest
 from convert.targets.learned import Kinds, Learned, Node, Placed, feeds_of, place, program_values
 from convert.targets.ranges import Range
-from convert.targets.tflite_named import Graph, read
 from convert.targets.tflite_measure import Watched
+from convert.targets.tflite_named import Graph, read
 
 _POINT = re.compile(r"Point_(q\d{3,}_\w+)")
 KINDS = Kinds(

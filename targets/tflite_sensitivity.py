@@ -18,8 +18,8 @@ from convert.errors import StageError
 from convert.records import Layer
 from convert.targets.base import BuildRequest
 from convert.targets.noise import noise
-from convert.targets.tflite_named import Operator, read
 from convert.targets.tflite_measure import first
+from convert.targets.tflite_named import Operator, read
 from convert.targets.tflite_quant import ACTIVATION_BITS, Prepared, prepare, quantize
 from convert.targets.tflite_session import LiteRtSession, describe_io
 

@@ -87,7 +87,7 @@ def to_artifact(entry: IoEntry, value: Array, detail: Mapping[str, Any]) -> Arra
         limits = np.iinfo(dtype)
         steps = np.rint(moved.astype(np.float64) / entry.scale)
         moved = np.clip(steps + entry.zero_point, limits.min, limits.max).astype(dtype)
-    return np.ascontiguousarray(cast_exactly(entry.source, moved, dtype))
+    return np.asarray(cast_exactly(entry.source, moved, dtype), order="C")
 
 
 def _to_source(entry: IoEntry, value: Array) -> Array:

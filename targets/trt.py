@@ -101,4 +101,4 @@ class TrtSession(Session):
 
     def run(self, feeds: Arrays) -> dict[str, Any]:
         """See :meth:`Session.run`."""
-        return self._engine.run({name: np.ascontiguousarray(value) for name, value in feeds.items()})
+        return self._engine.run({name: np.asarray(value, order="C") for name, value in feeds.items()})

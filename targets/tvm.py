@@ -135,7 +135,7 @@ class TvmSession(Session):
 
     def run(self, feeds: Arrays) -> dict[str, Any]:
         """See :meth:`Session.run`."""
-        result = self._main(*(self._tensor(np.ascontiguousarray(feeds[entry.source])) for entry in self._inputs))
+        result = self._main(*(self._tensor(np.asarray(feeds[entry.source], order="C")) for entry in self._inputs))
         values = [result] if hasattr(result, "numpy") else list(result)
         if len(values) != len(self._outputs):
             raise StageError(f"the library gave {len(values)} outputs, the source has {len(self._outputs)}")

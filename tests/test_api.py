@@ -215,7 +215,7 @@ def test_examples_become_samples_unless_there_are_some(factory: str, monkeypatch
         ({"targets": "onnx", "quiet": True}, "there is no option 'quiet'; there are "),
         ({"targets": "onnx", "trust_pickle": "yes"}, "trust_pickle is 'yes'; give True or False"),
         ({"targets": "onnx", "threads": 0}, "Invalid value for '--threads': 0 is not in the range x>=1."),
-        ({"targets": "onnx", "threads": "two"}, "Invalid value for '--threads': 'two' is not a valid integer range."),
+        ({"targets": "onnx", "threads": "two"}, "Invalid value for '--threads': 'two' is not a valid whole number."),
         ({"targets": "onnx", "inputs": "x"}, "--input 'x' is not of the form 'name=dtype[sizes]'"),
         ({"targets": "onnx", "dims": {"N": (4, 1)}}, "--dim 'N=4..1' must rise from MIN over OPT to MAX"),
         ({"targets": "onnx", "opset": 9}, "--opset 9 is too old; allowed are 13 to 20 for onnx"),

@@ -29,6 +29,7 @@ def test_plan_of_a_fixed_shape() -> None:
         Plan("edge-zeros", "edge", {}, 5, "zeros"),
         Plan("edge-constant", "edge", {}, 5, "constant"),
         Plan("edge-large", "edge", {}, 5, "large"),
+        Plan("edge-halves", "edge", {}, 5, "halves"),
     ]
 
 
@@ -42,6 +43,7 @@ def test_plan_of_one_dynamic_dimension() -> None:
         ("edge-zeros", "zeros", {"N": 4}),
         ("edge-constant", "constant", {"N": 4}),
         ("edge-large", "large", {"N": 4}),
+        ("edge-halves", "halves", {"N": 4}),
     ]
 
 
@@ -56,6 +58,7 @@ def test_plan_of_two_dynamic_dimensions_and_integers() -> None:
         ("odd-T-draw0", "", {"N": 4, "T": 7}),
         ("edge-lowest", "lowest", {"N": 4, "T": 8}),
         ("edge-highest", "highest", {"N": 4, "T": 8}),
+        ("edge-ends", "ends", {"N": 4, "T": 8}),
     ]
 
 
@@ -88,7 +91,7 @@ def test_only_booleans_have_no_edges() -> None:
 
 def test_names_are_unique() -> None:
     names = [plan.name for plan in plan_cases([X, IDS, MASK], [N, T])]
-    assert len(set(names)) == len(names) == 12
+    assert len(set(names)) == len(names) == 14
 
 
 def test_draws_follow_the_seed_the_name_and_the_spread() -> None:
@@ -166,7 +169,32 @@ def test_a_mask_never_hides_everything() -> None:
 
 
 def test_only_float16_is_spared_and_only_the_large_edge() -> None:
-    names = ["opt-draw0", "edge-large", "edge-zeros", "edge-large2"]
-    assert skipped_cases("float16", names) == frozenset({"edge-large"})
+    names = ["opt-draw0", "edge-large", "edge-zeros", "edge-large2", "branch0"]
+    assert skipped_cases("float16", names) == frozenset({"edge-large", "branch0"})
     assert skipped_cases("float16", ["opt-draw0"]) == frozenset()
     assert skipped_cases("float32", names) == skipped_cases("int8", names) == frozenset()
+
+
+def test_halves_are_whole_and_half_numbers_with_equals_among_them() -> None:
+    values = draw(Plan("edge-halves", "edge", {"N": 16}, 5, "halves"), [X], {})["x"]
+    assert values.dtype == np.float32
+    assert np.array_equal(values * 2, np.round(values * 2))
+    assert {0.5} <= set(np.abs(values - np.trunc(values)).ravel())
+    assert values.min() < 0 < values.max()
+    assert len(set(values.ravel())) < values.size
+
+
+def test_ends_stay_within_the_range_and_reach_both() -> None:
+    wide = InputSpec("i", "int64", (200,), -(2**40), 2**40)
+    values = set(draw(Plan("edge-ends", "edge", {}, 6, "ends"), [wide], {})["i"])
+    assert values == {-(2**40), 1 - 2**40, -2, -1, 0, 1, 2, 2**40 - 1, 2**40}
+    narrow = InputSpec("i", "uint8", (50,), 7, 8)
+    found = draw(Plan("edge-ends", "edge", {}, 6, "ends"), [narrow], {})["i"]
+    assert (found.dtype, set(found)) == (np.uint8, {7, 8})
+
+
+def test_a_scalar_is_drawn_as_an_array_without_axes() -> None:
+    specs = [InputSpec("x", "float32", ()), InputSpec("i", "int64", (), 0, 5), InputSpec("m", "bool", ())]
+    for plan in plan_cases(specs, []):
+        feeds = draw(plan, specs, {})
+        assert all(isinstance(value, np.ndarray) and value.shape == () for value in feeds.values())

@@ -14,14 +14,14 @@ from convert.api_live import forward_names, save_live
 from convert.errors import InputError
 
 DIGITS = str(ROOT / "models" / "digits" / "digits.pt2")
-TRAIN = '''
+TRAIN = """
 from pathlib import Path
 
 import torch
 
 
 def train(module, epoch):
-    with Path("epochs.txt").open("a") as stream:
+    with Path(__file__).with_name("epochs.txt").open("a") as stream:
         stream.write(f"{epoch} {module.training}\\n")
     module(torch.rand(4, 1, 8, 8) * 2 - 1).sum().backward()
     return "fine"
@@ -33,7 +33,7 @@ def broken(module, epoch):
 
 def idle(module, epoch):
     pass
-'''
+"""
 
 
 @pytest.fixture
@@ -44,10 +44,11 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_model_is_trained_and_saved_with_its_ranges(folder: Path) -> None:
     words = ["qat", DIGITS, "--train", f"{folder}/mine.py:train", "--epochs", "2", "--out", str(folder / "out.pt2")]
-    done = run(*words)
-    assert done.returncode == 0, done.stderr
+    done = run(*words, cwd=folder)
+    assert done.code == 0, done.stderr
     assert "epoch 2: fine" in done.stderr
     assert f"next: convert {folder / 'out.pt2'} --target tflite --precision float32,int8" in done.stdout
+    assert (folder / "epochs.txt").read_text().split() == ["0", "True", "1", "True"]
     ranges = convert.qat.read_ranges(folder / "out.pt2")
     assert ranges is not None
     low = ranges["points"]["q000_image"]["low"]
@@ -64,8 +65,9 @@ def test_a_model_is_trained_and_saved_with_its_ranges(folder: Path) -> None:
 def test_what_goes_wrong_in_training_is_one_sentence_and_leaves_no_file(
     folder: Path, function: str, code: int, message: str
 ) -> None:
-    done = run("qat", DIGITS, "--train", f"{folder}/mine.py:{function}", "--out", str(folder / "out.pt2"), "--quiet")
-    assert (done.returncode, done.stderr.count("\n")) == (code, 1)
+    words = ["qat", DIGITS, "--train", f"{folder}/mine.py:{function}", "--out", str(folder / "out.pt2"), "--quiet"]
+    done = run(*words, cwd=folder)
+    assert (done.code, done.stderr.count("\n")) == (code, 1)
     assert message in done.stderr
     assert [path.name for path in folder.iterdir() if "out" in path.name] == []
 

@@ -85,7 +85,7 @@ def test_every_key_is_an_option_and_every_option_a_key() -> None:
 
 def test_a_file_says_all_that_options_say(place: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = write(place, FULL)
-    found = options(place / "weights.pt")
+    found = options(place / "weights.pt", "--config", str(path))
     assert found.targets == ("onnx", "tflite")
     assert found.precisions == ("float32", "float16")
     assert found.inputs == (InputSpec("x", "float32", ("N", 3)),)
@@ -120,7 +120,7 @@ def test_options_win(place: Path) -> None:
         str(place / "nets.py") + ":Other",
     )
     more = ("--constant=k=1", "--timeout=600", "--jobs=2", "--opset=17", "--threads=1", "--dim=N=1", "--samples=d.npz")
-    found = options(place / "weights.pt", *words, *more)
+    found = options(place / "weights.pt", *words, *more, "--config", str(path))
     assert (found.targets, found.precisions, found.opset) == (("tvm",), ("float32",), 17)
     assert found.inputs == (InputSpec("y", "float32", (2,)),)
     assert found.dims == (Dim("N", 1, 1, 1),)
@@ -169,11 +169,36 @@ def test_a_factory_in_a_module_is_looked_for_beside_the_file(place: Path) -> Non
         ("../x/nets.py:Net", None),
         ("torchvision.models:resnet18", str(Path.cwd() / "torchvision.models")),
     ):
-        write(place, f'target = "onnx"\nmodel = "{text}"')
+        path = str(write(place, f'target = "onnx"\nmodel = "{text}"'))
         if where is None:
-            assert refused(place / "weights.pt").startswith(f"there is no file {place}/../x/nets.py to take Net from")
+            told = f"there is no file {place}/../x/nets.py to take Net from"
+            assert refused(place / "weights.pt", "--config", path).startswith(told)
         else:
-            assert options(place / "weights.pt").ref.factory_file == where
+            assert options(place / "weights.pt", "--config", path).ref.factory_file == where
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ('model = "nets.py:Net"', "{place}/nets.py:Net"),
+        ('model = "torchvision.models:resnet18"', "torchvision.models:resnet18"),
+        ('samples = "data.py:batches"', "{place}/data.py:batches"),
+        ('code = "src"', "{place}/src"),
+    ],
+)
+def test_a_file_that_came_with_the_model_runs_no_code(place: Path, line: str, code: str) -> None:
+    path = write(place, f'target = "onnx"\n{line}')
+    assert refused(place / "weights.pt") == (
+        f"{path} names code that would be run ({code.format(place=place)}), and it may have come with the model; "
+        f"say --config {path} if you trust it, or give these options yourself"
+    )
+    if not line.startswith("model"):
+        assert options(place / "nets.py:Net").config is not None  # that runs code of this folder anyway
+
+
+def test_an_option_takes_the_place_of_code_in_the_file(place: Path) -> None:
+    write(place, 'target = "onnx"\nmodel = "evil.py:Net"')
+    assert options(place / "weights.pt", "--model", f"{place}/nets.py:Net").ref.factory == "Net"
 
 
 @pytest.mark.parametrize(
@@ -223,11 +248,11 @@ def test_a_wrong_key_or_value_is_one_sentence(place: Path, line: str, rest: str)
 )
 def test_a_value_that_its_option_would_not_take_names_the_file(place: Path, line: str, message: str) -> None:
     path = write(place, f"model = 'nets.py:Net'\n{line}\n")
-    words = () if line.startswith("target") else ("-t", "onnx")
+    words = ["--config", str(path), *([] if line.startswith("target") else ["-t", "onnx"])]
     text = refused(place / "weights.pt", *words)
     assert text.startswith(message.replace("PLACE", str(place)))
     assert text.endswith(f" (from {path})")
-    assert not refused(place / "weights.pt", "-t", "onnx,x").endswith(f" (from {path})")
+    assert not refused(place / "weights.pt", "--config", str(path), "-t", "onnx,x").endswith(f" (from {path})")
 
 
 def test_files_that_cannot_be_read(place: Path) -> None:

@@ -112,7 +112,8 @@ def same(module: Any, other: Any) -> bool:
 def test_a_factory_with_a_file_beside_it(nets: str) -> None:
     loaded = load(nets, Kind.FACTORY, "Net")
     assert (loaded.class_name, loaded.parameter_names, loaded.script) == ("Net", ("x", "scale", "shift"), False)
-    assert loaded.notes == ("was saved in train mode; put in eval mode",)
+    assert not loaded.module.training
+    assert loaded.notes == ()
     assert not loaded.module.training
     assert (loaded.parameters, loaded.parameter_bytes) == (4 * 3 + 3 + 3 + 3, 84)
     assert loaded.inputs is None
@@ -164,7 +165,7 @@ def test_a_file_with_the_name_of_a_package_hides_nothing(tmp_path: Path) -> None
 def test_weight_types_are_noted(nets: str) -> None:
     import torch
 
-    assert load(nets, Kind.FACTORY, "half").notes == ("was saved in train mode; put in eval mode", "float16 weights")
+    assert load(nets, Kind.FACTORY, "half").notes == ("float16 weights",)
     loaded = load(nets, Kind.FACTORY, "brain")
     assert loaded.notes == ("bfloat16 weights turned into float32, which holds them exactly",)
     assert {item.dtype for item in loaded.module.parameters()} == {torch.float32}

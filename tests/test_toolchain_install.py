@@ -102,9 +102,9 @@ def test_a_failed_install_says_why_and_leaves_nothing(tiny: Toolchain) -> None:
         toolchains.install("tiny", lambda _: None)
     log = env.log_file("tiny")
     assert str(caught.value) == (
-        "the toolchain tiny could not be installed: pip found no release that fits tiny-kit==1.0, so the package "
-        f"index lacks it or it is not made for Python {platform.python_version()} on this system; "
-        f"the whole output is in {log}"
+        "the toolchain tiny could not be installed: pip found no release that fits tiny-kit==1.0, so the "
+        "package index cannot be reached or lacks it, or it is not made for Python "
+        f"{platform.python_version()} on this system; the whole output is in {log}"
     )
     assert "ERROR: Cannot install tiny-kit" in log.read_text(encoding="utf-8")
     assert [path.name for path in env.home("tiny").iterdir() if path.is_dir()] == []

@@ -11,8 +11,12 @@ import numpy as np
 from convert.cases import Plan, Spread, draw, plan_cases
 from convert.errors import InputError, StageError
 from convert.golden_io import CaseData, save_case
-from convert.records import Case, Dim, Floor, Golden, InputSpec, OutputSpec
+from convert.models.seeds import random_weights
+from convert.records import Case, Dim, Floor, Golden, InputSpec, ModelRef, OutputSpec
+from convert.serial import from_plain
 from convert.specs import format_input
+from convert.stages.branches import other_branches
+from convert.stages.finite import finite_values, require_numbers
 from convert.stages.randomness import why_unrepeatable
 from convert.stages.running import Source, open_source
 from convert.stages.sizes import accepted_odd_sizes
@@ -29,9 +33,8 @@ def run(args: dict[str, Any], channel: Channel) -> Golden:
     channel.say("loading the source")
     opened = open_source(args, channel)
     _require_repeatable(opened.source, opened.specs, opened.dims)
-    return _golden(
-        opened.source, opened.specs, opened.dims, opened.samples, opened.notes, Path(args["folder"]), channel
-    )
+    notes = (*random_weights(from_plain(ModelRef, args["ref"]), opened.source.loaded), *opened.notes)
+    return _golden(opened.source, opened.specs, opened.dims, opened.samples, notes, Path(args["folder"]), channel)
 
 
 def _require_repeatable(source: Source, specs: Sequence[InputSpec], dims: Sequence[Dim]) -> None:
@@ -39,6 +42,12 @@ def _require_repeatable(source: Source, specs: Sequence[InputSpec], dims: Sequen
     first = _explain(source.run, feeds, specs)
     if not first:
         raise InputError("the source gives no tensor, so there is nothing to prove; return at least one tensor")
+    unreal = next((name for name, value in first.items() if value.dtype.kind == "c"), None)
+    if unreal is not None:
+        raise InputError(
+            f"output {unreal} is {first[unreal].dtype}, and no runtime has complex outputs; return its "
+            "parts, for example with torch.view_as_real"
+        )
     why = why_unrepeatable(source, feeds, first)
     if why:
         raise InputError(why)
@@ -66,16 +75,21 @@ def _golden(
     spreads = _spreads(specs, sample_feeds)
     cases, shapes = [], []
     odd, odd_notes = accepted_odd_sizes(specs, dims, source.run)
-    work = [(plan, draw(plan, specs, spreads)) for plan in plan_cases(specs, dims, odd)]
+    plans = plan_cases(specs, dims, odd)
+    work = [(plan, draw(plan, specs, spreads)) for plan in plans]
+    channel.say("looking for branches on data")
+    branches, branch_notes = other_branches(source, plans[0], specs, spreads)
+    work += branches
     work += [(_sample_plan(index, feeds, specs), feeds) for index, feeds in enumerate(sample_feeds)]
     for index, (plan, feeds) in enumerate(work):
         channel.say(f"running the source, case {index + 1} of {len(work)}")
-        case, outputs = _run_case(source, plan, feeds, specs, folder)
+        case, outputs = run_case(source, plan, feeds, specs, folder)
         cases.append(case)
         shapes.append(outputs)
     _require_same_outputs(cases, shapes)
+    require_numbers(shapes)
     loaded = source.loaded
-    notes = (*notes, *odd_notes, *_flat_outputs(shapes[:2]), *source.notes())
+    notes = (*notes, *odd_notes, *branch_notes, *_flat_outputs(shapes[:2]), *source.notes())
     if source.truth_failure:
         notes = (*notes, f"the source cannot run in float64 ({source.truth_failure}); the limit is a stated constant")
     return Golden(
@@ -92,9 +106,14 @@ def _golden(
     )
 
 
-def _run_case(
+def run_case(
     source: Source, plan: Plan, feeds: dict[str, Array], specs: Sequence[InputSpec], folder: Path
 ) -> tuple[Case, dict[str, Array]]:
+    """Run the source on ``feeds``, write the case to ``folder`` and give it with the outputs.
+
+    Raises:
+        InputError: the source fails on them.
+    """
     outputs = _explain(source.run, feeds, specs)
     truths = (source.attempt(feeds, "float64") if not source.truth_failure else None) or {}
     halves = (source.attempt(feeds, "float16") if source.half else None) or {}
@@ -123,9 +142,8 @@ def _spreads(specs: Sequence[InputSpec], samples: Sequence[Mapping[str, Array]])
     """Draws look like the user's own data where there is some."""
     spreads = {}
     for spec in specs:
-        values = [feeds[spec.name].astype(np.float64).ravel() for feeds in samples if feeds[spec.name].size]
-        if values and spec.dtype.startswith("float"):
-            joined = np.concatenate(values)
+        joined = finite_values([feeds[spec.name] for feeds in samples])
+        if joined.size and spec.dtype.startswith("float"):
             spreads[spec.name] = Spread(float(joined.mean()), float(joined.std()) or 1.0)
     return spreads
 

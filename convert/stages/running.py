@@ -61,7 +61,8 @@ class Source:
         """
         try:
             found = run_source(self.loaded, self.plan, feeds, dtype)
-            return {name: np.ascontiguousarray(value) for name, value in found}
+            # Not ascontiguousarray, which turns a scalar into an array of one axis.
+            return {name: np.asarray(value, order="C") for name, value in found}
         finally:
             if dtype is None:
                 self.updated |= set(self.state.changed() if keep_state else self.state.restore())

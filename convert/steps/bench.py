@@ -15,7 +15,7 @@ from typing import Any
 
 from convert.context import Context, Say, ToolchainMissing
 from convert.errors import StageError
-from convert.jobs import Ended, Interrupted, Worker, WorkerPython
+from convert.jobs import CannotWrite, Ended, Interrupted, Worker, WorkerPython
 from convert.records import Artifact, Golden, Kind, Latency, Status
 from convert.steps.export import Graph
 from convert.steps.job import Built
@@ -40,6 +40,8 @@ class _Stopwatch:
         self.name = name
         try:
             self._worker: Worker = context.start(f"bench-{name}", python, "bench", args)
+        except CannotWrite as error:
+            raise StageError(str(error)) from error
         except OSError as error:
             raise StageError(f"the interpreter {python.python} cannot be started ({error})") from error
         self._events: queue.Queue[dict[str, Any]] = queue.Queue()
