@@ -32,6 +32,10 @@ if not TYPE_CHECKING:  # a checker would take every name for one of the package
 
     def __getattr__(name: str) -> "Any":
         """Import what is asked for when it is asked for: the package itself stays light."""
+        if name == "qat":
+            from importlib import import_module
+
+            return import_module("convert.qat")
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module

@@ -63,7 +63,7 @@ def forward_names(model: Any) -> tuple[str, ...]:
     if isinstance(model, torch.jit.ScriptModule):
         return tuple(argument.name for argument in model.forward.schema.arguments[1:])
     if _is_prepared(_bare(model)):
-        return tuple(_bare(model).inputs)
+        return tuple(_bare(model).qat_inputs)
     parameters = inspect.signature(_bare(model).forward).parameters.values()
     if any(item.kind is item.VAR_POSITIONAL for item in parameters):
         return ()

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from convert.records import Dim, InputSpec
+from convert.precisions import FIXED, INTEGER
+from convert.records import Artifact, Dim, Golden, InputSpec
 from convert.specs import shape_at
 
 Array = np.ndarray[Any, Any]
@@ -129,7 +130,22 @@ def _is_integer(spec: InputSpec) -> bool:
 def skipped_cases(precision: str, names: Sequence[str]) -> frozenset[str]:
     """Cases that a precision is not held to: float16 ends at 65504, which large edge values reach inside a model.
 
-    So do inputs that were searched for; the float32 file that a float16 one is made from is held to both.
+    So do inputs that were searched for; the float32 file that a lower one is made from is held to both. Integers cover
+    the range of real data, and edge values lie beyond it.
     """
+    if precision in INTEGER:
+        return frozenset(name for name in names if name.startswith(("edge-", "branch")))
     beyond = (name for name in names if name == "edge-large" or name.startswith("branch"))
     return frozenset(beyond if precision == "float16" else ())
+
+
+def left_out(artifact: Artifact, golden: Golden) -> frozenset[str]:
+    """Cases that ``artifact`` is not held to: see :func:`skipped_cases`; and other sizes where its own are fixed.
+
+    Only integer artifacts may fix sizes (``settings["fixed"]``); their notes say so.
+    """
+    skipped = skipped_cases(artifact.precision, [case.name for case in golden.cases])
+    if artifact.precision not in INTEGER or not artifact.settings.get(FIXED):
+        return skipped
+    opt = {dim.name: dim.opt for dim in golden.dims}
+    return skipped | {case.name for case in golden.cases if case.dims != opt}

@@ -19,7 +19,7 @@ from convert.cli_init import init
 from convert.cli_inspect import inspect
 from convert.cli_qat import qat
 from convert.cli_sensitivity import sensitivity
-from convert.cli_types import AnyPath, Count, Seconds
+from convert.cli_types import AnyPath, Count, Number, Seconds
 from convert.errors import ConvertError
 from convert.texts import one_line
 
@@ -71,7 +71,7 @@ def cli() -> None:
     default="float32",
     show_default=True,
     metavar="NAMES",
-    help="float32, float16 (several with commas).",
+    help="float32, float16, int8-dynamic, int8, int16x8 (several with commas); see `convert targets`.",
 )
 @click.option(
     "--model", "factory", metavar="FILE.py:NAME", help="For a checkpoint: what makes the module that it fills."
@@ -144,6 +144,39 @@ def cli() -> None:
     show_default=True,
     help="Time for the latency of one artifact; 0 for none.",
 )
+@click.option("--calibration", metavar="DATA", help="Real inputs for int8: .npz, .npy, .pt, folder, file.py:function.")
+@click.option("--preprocess", metavar="FILE.py:NAME", help="From an image file of a --calibration folder to an input.")
+@click.option(
+    "--calibration-samples", type=click.IntRange(min=1), metavar="N", help="Use the first N samples [default: all]."
+)
+@click.option(
+    "--range",
+    "range_rule",
+    type=click.Choice(["minmax", "percentile", "mse"]),
+    help="How ranges follow from values [default: minmax].",
+)
+@click.option(
+    "--percentile",
+    type=Number(min=50, max=100, min_open=True),
+    metavar="P",
+    help="Share of values, in percent, that a range holds [default: 99.99].",
+)
+@click.option(
+    "--io-type", type=click.Choice(["float", "int8"]), help="What integer artifacts take and give [default: float]."
+)
+@click.option(
+    "--require-full-integer", is_flag=True, help="Fail where an operator of an int8 file computes in float."
+)
+@click.option("--auto-mixed", is_flag=True, help="Keep the fewest layers in float with which int8 meets its gates.")
+@click.option(
+    "--min-sqnr",
+    "least_sqnr",
+    type=Number(min=0),
+    metavar="DB",
+    help="Lowest SQNR of integer artifacts [default: 15].",
+)
+@click.option("--metric", metavar="FILE.py:NAME", help="Your own figure of quality, larger is better.")
+@click.option("--max-drop", type=Number(min=0), metavar="X", help="How far --metric may fall below the source's.")
 @click.option("--allow-deferred", is_flag=True, help="Exit with 0 although something is deferred to another host.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress, only the table.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")

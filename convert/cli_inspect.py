@@ -56,6 +56,7 @@ def inspect(model: str, as_json: bool, **given: Any) -> None:
 def _options(model: str, given: dict[str, Any]) -> Any:
     """The options of a run with all targets, so that both commands read every word alike."""
     from convert import cli, config
+    from convert.quantize_options import OPTIONS as QUANTIZATION
     from convert.run_options import settle
     from convert.targets import TARGETS
 
@@ -69,4 +70,5 @@ def _options(model: str, given: dict[str, Any]) -> Any:
     values = usual | given
     used = config.fill(model, values, values.pop("config"), said)
     values |= {"target": ",".join(TARGETS), "precision": "float32", "opset": None, "out": Path("unused")}
+    values |= dict.fromkeys(QUANTIZATION, None) | {"require_full_integer": False, "auto_mixed": False}
     return settle(model, values, used)

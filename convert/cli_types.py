@@ -28,6 +28,19 @@ class Seconds(click.FloatRange):
         return seconds
 
 
+class Number(click.FloatRange):
+    """A number: in range and finite."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read the number; a usage error if it is none, or NaN or infinite."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
+
+
 class AnyPath(click.Path):
     """A path, there or not, as a ``pathlib.Path``; the empty text is none, though pathlib takes it for the folder."""
 

@@ -82,6 +82,27 @@ def _seconds(zero: bool) -> Read:
     return read
 
 
+def _number(least: float, most: float = sys.float_info.max) -> Read:
+    def read(value: Any, folder: Path) -> float:
+        del folder
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not least <= value <= most:
+            raise ValueError
+        return float(value)
+
+    return read
+
+
+def _choice(*names: str) -> Read:
+    def read(value: Any, folder: Path) -> str:
+        text = _text(value, folder)
+        if text not in names:
+            raise ValueError
+        return text
+
+    return read
+
+
 def _memory(value: Any, folder: Path) -> str:
     return str(_integer(1)(value, folder)) if isinstance(value, int) else _text(value, folder)
 
@@ -102,6 +123,10 @@ def _file_or_factory(value: Any, folder: Path) -> str:
         return str(folder / text)
     in_folder = where.endswith(".py") or lies_in_folder(folder / where)
     return f"{folder / where}:{name}" if in_folder else text
+
+
+def _data(value: Any, folder: Path) -> str:
+    return "random" if value == "random" else _file_or_factory(value, folder)
 
 
 def _constants(value: Any, folder: Path) -> tuple[str, ...]:
@@ -133,5 +158,16 @@ KEYS: dict[str, Key] = {
     "threads": Key("threads", _COUNT.format(1), _integer(1)),
     "jobs": Key("jobs", _COUNT.format(1), _integer(1)),
     "bench-seconds": Key("bench_seconds", "a number of seconds of 0 or more", _seconds(zero=True)),
+    "calibration": Key("calibration", 'a file, folder or function, as "images.npz", or the word "random"', _data),
+    "preprocess": Key("preprocess", 'a function, as "data.py:image"', _file_or_factory),
+    "calibration-samples": Key("calibration_samples", _COUNT.format(1), _integer(1)),
+    "range": Key("range_rule", '"minmax", "percentile" or "mse"', _choice("minmax", "percentile", "mse")),
+    "percentile": Key("percentile", "a number above 50 and up to 100", _number(50.0001, 100)),
+    "io-type": Key("io_type", '"float" or "int8"', _choice("float", "int8")),
+    "require-full-integer": Key("require_full_integer", "true or false", _flag),
+    "auto-mixed": Key("auto_mixed", "true or false", _flag),
+    "min-sqnr": Key("least_sqnr", "a number of 0 or more", _number(0)),
+    "metric": Key("metric", 'a function, as "score.py:accuracy"', _file_or_factory),
+    "max-drop": Key("max_drop", "a number of 0 or more", _number(0)),
     "allow-deferred": Key("allow_deferred", "true or false", _flag),
 }

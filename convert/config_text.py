@@ -81,6 +81,17 @@ def _entries() -> dict[str, tuple[str, Any]]:
         "threads": ("Threads of the checked and timed sessions.", 1),
         "jobs": ("Targets built side by side.", 2),
         "bench-seconds": ("Time for the latency of one artifact; 0 for none.", 4),
+        "calibration": ("Real inputs for int8: a .npz, .npy, .pt, folder or file.py:function.", "samples.npz"),
+        "preprocess": ("From an image file of a calibration folder to an input.", "data.py:image"),
+        "calibration-samples": ("Use the first so many samples; without it, all.", 256),
+        "range": ("How ranges follow from values: minmax, percentile or mse.", "minmax"),
+        "percentile": ("Share of values, in percent, that a range holds with range = percentile.", 99.99),
+        "io-type": ("What integer artifacts take and give: float or int8.", "float"),
+        "require-full-integer": ("Fail where an operator of an int8 artifact computes in float.", False),
+        "auto-mixed": ("Keep the fewest layers in float with which int8 meets its gates.", False),
+        "min-sqnr": ("Lowest signal-to-noise ratio of an integer artifact, in dB.", 15.0),
+        "metric": ("Your own figure of quality, larger is better.", "score.py:accuracy"),
+        "max-drop": ("How far the metric may fall below the source's.", 0.01),
         "allow-deferred": ("Exit with 0 although something is deferred to another host.", False),
     }
 

@@ -34,6 +34,7 @@ class Context:
         golden_folder: the cases.
         seconds: wall time per step.
         worker_seconds: per stage, the summed life of its workers, from start to end of the process.
+        reference: where the outputs of the source on real data lie, once they were made; ``once`` guards the making.
     """
 
     options: Options
@@ -42,6 +43,8 @@ class Context:
     seconds: dict[str, float] = field(default_factory=dict)
     worker_seconds: dict[str, float] = field(default_factory=dict)
     used: dict[str, Environment] = field(default_factory=dict)
+    reference: dict[str, Any] | None = None
+    once: threading.Lock = field(default_factory=threading.Lock)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,21 +23,29 @@ class CaseData:
 
 
 def save_case(path: Path, data: CaseData) -> None:
-    """Write ``data`` to ``path``."""
-    arrays: dict[str, Array] = {}
-    for prefix, group in (("in", data.feeds), ("out", data.outputs), ("truth", data.truths)):
-        arrays |= {f"{prefix}:{name}": value for name, value in group.items()}
-    _savez(path, arrays)
+    """Write ``data`` to ``path``, compressed: cases are kept."""
+    np.savez_compressed(path, **_named(data))
 
 
-def _savez(path: Path, arrays: Mapping[str, Any]) -> None:
-    np.savez_compressed(path, **arrays)
+def save_arrays(path: Path, data: CaseData) -> None:
+    """Write ``data`` to ``path`` as it is: for what is thrown away soon."""
+    np.savez(path, **_named(data))
+
+
+def _named(data: CaseData) -> dict[str, Any]:
+    groups = (("in", data.feeds), ("out", data.outputs), ("truth", data.truths))
+    return {f"{prefix}:{name}": value for prefix, group in groups for name, value in group.items()}
 
 
 def load_case(folder: Path, case: Case) -> CaseData:
     """Read ``case`` from ``folder``."""
+    return load_arrays(folder / case.file)
+
+
+def load_arrays(path: Path) -> CaseData:
+    """Read what :func:`save_case` or :func:`save_arrays` wrote."""
     groups: dict[str, dict[str, Array]] = {"in": {}, "out": {}, "truth": {}}
-    with np.load(folder / case.file, allow_pickle=False) as stored:
+    with np.load(path, allow_pickle=False) as stored:
         for key in stored.files:
             prefix, _, name = key.partition(":")
             groups[prefix][name] = stored[key]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from convert.config import Used
 from convert.errors import InputError
 from convert.paths import is_folder
-from convert.records import Dim, InputSpec, ModelRef
+from convert.records import Dim, InputSpec, ModelRef, Quantization
 from convert.targets import TARGETS, load_target
 from convert.targets.base import Target
 
@@ -36,6 +36,7 @@ class Options:
         jobs: targets that are built side by side.
         bench_seconds: time spent on timing one artifact, its references included; 0 for no timing.
         config: the file with options that was used; None if there was none.
+        quantization: how integer artifacts are made.
     """
 
     ref: ModelRef
@@ -53,6 +54,7 @@ class Options:
     bench_seconds: float
     allow_deferred: bool
     config: Used | None = None
+    quantization: Quantization = field(default_factory=Quantization)
 
     @property
     def work(self) -> tuple[tuple[Target, str], ...]:

@@ -16,6 +16,7 @@ from convert.jobs import Limits, Runner
 from convert.logs import tail
 from convert.options import Options
 from convert.outdir import OutputFolder, full_disk_named
+from convert.precisions import INTEGER
 from convert.progress import Progress
 from convert.records import ExportRecord, Golden, Outcome, Report, Status
 from convert.report.assemble import assemble
@@ -101,6 +102,7 @@ def make_golden(context: Context, say: Callable[[str], None]) -> Golden:
             "samples": options.samples,
             "folder": str(context.golden_folder),
             "half": "float16" in options.precisions,
+            "calibration": options.quantization if INTEGER & set(options.precisions) else None,
         },
         say,
     )

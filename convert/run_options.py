@@ -22,6 +22,7 @@ from convert.options import (
     settle_opset,
 )
 from convert.paths import is_file
+from convert.quantize_options import settle_quantization
 from convert.records import ModelRef
 from convert.texts import shown
 
@@ -65,6 +66,7 @@ def _settle(model: str, given: dict[str, Any], used: Used | None) -> Options:
         bench_seconds=given["bench_seconds"],
         allow_deferred=given["allow_deferred"],
         config=used,
+        quantization=settle_quantization(given, precisions),
     )
 
 

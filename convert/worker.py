@@ -37,6 +37,9 @@ STAGES: dict[str, str] = {
     "interface": "convert.stages.interface:run",
     "inspect": "convert.stages.inspect:run",
     "qat": "convert.stages.qat:run",
+    "reference": "convert.stages.reference:run",
+    "quality": "convert.stages.quality:run",
+    "score": "convert.stages.score:run",
     "sensitivity": "convert.stages.sensitivity:run",
 }
 

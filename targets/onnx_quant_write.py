@@ -57,7 +57,7 @@ def rounded(value: Array, scale: Scale, axis: int | None = None, largest: int | 
         step = step.reshape([-1 if i == axis else 1 for i in range(value.ndim)])
     span = np.iinfo(scale.dtype)
     low, high = (span.min, span.max) if largest is None else (-largest, largest)
-    return np.clip(np.rint(value / step) + scale.zero, low, high).astype(scale.dtype)
+    return np.asarray(np.clip(np.rint(value / step) + scale.zero, low, high), scale.dtype)
 
 
 def channel_axis(node: Any, position: int, value: Array) -> int | None:

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from convert.errors import StageError
+from convert.precisions import CALIBRATED, FIXED
 from convert.records import Artifact, Golden, InputSpec, Layer
 from convert.targets import tflite_build, tflite_sensitivity
 from convert.targets.base import BuildRequest, Route, Session, Target, Tolerance, host_platform
 from convert.targets.tflite_operators import read_operators, require_full_integer
-from convert.targets.tflite_quant import INTEGER
+from convert.targets.tflite_quant import FIXED_AT, INTEGER
 from convert.targets.tflite_session import LiteRtSession, describe_io
 from convert.targets.versions import installed
 
@@ -95,7 +96,7 @@ class TFLite(Target):
         if not file.is_file():
             raise StageError(f"{request.route} ended without an error and wrote no TFLite file")
         integer = request.precision in INTEGER
-        if integer and request.quantization.require_full_integer:
+        if request.precision in CALIBRATED and request.quantization.require_full_integer:
             require_full_integer(file)
         io, io_notes = describe_io(request, file)
         return Artifact(
@@ -107,6 +108,7 @@ class TFLite(Target):
             host_platform(),
             (*notes, *io_notes),
             installed("litert-torch", "ai-edge-litert", "ai-edge-quantizer", "onnx2tf", "tensorflow"),
+            settings={FIXED: True} if any(note.startswith(FIXED_AT) for note in notes) else {},
             operators=read_operators(file) if integer else None,
         )
 

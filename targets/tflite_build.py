@@ -88,8 +88,8 @@ def tf_converter_quantized(request: BuildRequest, file: Path) -> tuple[str, ...]
         output_integer_quantized_tflite=True,
         custom_input_op_name_np_data_path=data,
     )
-    sizes = "".join(f" {dim.name}={dim.opt}" for dim in request.golden.dims)
-    fixed = (f"every size is fixed at{sizes}",) if sizes else ()
+    sizes = ", ".join(f"{dim.name}={dim.opt}" for dim in request.golden.dims)
+    fixed = (f"{tflite_quant.FIXED_AT} {sizes}",) if sizes else ()
     return (f"ranges measured by TensorFlow on {len(batches)} batches by minmax", *fixed)
 
 

@@ -25,6 +25,8 @@ from convert.targets.tflite_ranges import learned_ranges
 
 #: Bits of the activations of each precision whose ranges must be known; weights always have 8.
 ACTIVATION_BITS: Mapping[str, int] = {"int8": 8, "int16x8": 16}
+#: How the note begins that sizes are fixed; the file is then held to these sizes only.
+FIXED_AT = "every size is fixed at"
 #: The quantizer looks at so many characters of the names.
 _LONGEST_SCOPE = 10_000
 INTEGER = ("int8-dynamic", *ACTIVATION_BITS)
@@ -122,7 +124,7 @@ def prepare(request: BuildRequest, *, frozen: bool = False) -> Prepared:
         return fixed
     sizes = ", ".join(f"{dim.name}={dim.opt}" for dim in request.golden.dims)
     why = "" if frozen else f"; with dynamic sizes {floats} operators would compute in float"
-    return replace(fixed, notes=(*notes, f"every size is fixed at {sizes}{why}"))
+    return replace(fixed, notes=(*notes, f"{FIXED_AT} {sizes}{why}"))
 
 
 def _simplified(request: BuildRequest, source: Path) -> bytes | None:

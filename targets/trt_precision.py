@@ -107,7 +107,8 @@ def _require_right(request: BuildRequest, file: Path, cases: Mapping[str, CaseDa
     Raises:
         StageError: an output is too far away, or there was nothing to compare.
     """
-    run, pairs = _runner(file), {spec.name: [] for spec in request.golden.outputs}  # type: dict[str, list[Any]]
+    run = _runner(file)
+    pairs: dict[str, list[Any]] = {spec.name: [] for spec in request.golden.outputs}
     for data in _real(request, cases):
         got = run(data.feeds)
         for name, rows in pairs.items():

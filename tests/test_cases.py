@@ -7,8 +7,8 @@ import zlib
 import numpy as np
 import pytest
 
-from convert.cases import Plan, Spread, draw, plan_cases, skipped_cases
-from convert.records import Dim, InputSpec
+from convert.cases import Plan, Spread, draw, left_out, plan_cases, skipped_cases
+from convert.records import Artifact, Case, Dim, Golden, InputSpec, Kind
 
 X = InputSpec("x", "float32", ("N", 3))
 IDS = InputSpec("ids", "int64", ("N", "T"), 2, 9)
@@ -172,7 +172,24 @@ def test_only_float16_is_spared_and_only_the_large_edge() -> None:
     names = ["opt-draw0", "edge-large", "edge-zeros", "edge-large2", "branch0"]
     assert skipped_cases("float16", names) == frozenset({"edge-large", "branch0"})
     assert skipped_cases("float16", ["opt-draw0"]) == frozenset()
-    assert skipped_cases("float32", names) == skipped_cases("int8", names) == frozenset()
+    assert skipped_cases("float32", names) == frozenset()
+
+
+@pytest.mark.parametrize("precision", ["int8-dynamic", "int8", "int16x8"])
+def test_integers_are_held_to_drawn_and_real_values(precision: str) -> None:
+    names = ["opt-draw0", "edge-large", "edge-zeros", "branch0", "sample0"]
+    assert skipped_cases(precision, names) == frozenset({"edge-large", "edge-zeros", "branch0"})
+
+
+def test_only_an_integer_artifact_may_fix_its_sizes() -> None:
+    cases = tuple(Case(name, "draw", {"N": size}, 0, "") for name, size in (("opt-draw0", 4), ("min-draw0", 1)))
+    golden = Golden(Kind.FACTORY, "", 0, 0, (X,), (Dim("N", 1, 4, 8),), (), cases, "")
+    for precision, settings, skipped in (
+        ("int8", {"fixed": True}, {"min-draw0"}),
+        ("int8", {}, set()),
+        ("float32", {"fixed": True}, set()),
+    ):
+        assert left_out(Artifact("tflite", precision, "r", ("f",), (), settings=settings), golden) == skipped
 
 
 def test_halves_are_whole_and_half_numbers_with_equals_among_them() -> None:

@@ -29,7 +29,7 @@ def numbers(*values: float) -> Tensor:
 
 
 def test_importing_the_package_loads_no_torch() -> None:
-    code = "import sys, convert, convert.qat; convert.qat.read_ranges; sys.exit('torch' in sys.modules)"
+    code = "import sys, convert; convert.qat.read_ranges; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -166,7 +166,7 @@ def test_the_prepared_graph_is_the_model_with_batch_norm_folded(name: str) -> No
     qat = convert.qat.prepare(net, torch.zeros(SHAPE)).eval()
     assert not any(isinstance(part, nn.BatchNorm2d) for part in qat.modules())
     x = torch.randn(3, *SHAPE[1:])
-    with torch.no_grad(), qat.exact():
+    with torch.no_grad(), qat.qat_exact():
         for wanted, found in zip(flat(net(x)), flat(qat(x)), strict=True):
             torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
 
@@ -230,7 +230,7 @@ def test_a_batch_norm_without_a_layer_becomes_a_depthwise_convolution() -> None:
     qat = convert.qat.prepare(net, torch.zeros(SHAPE)).eval()
     assert qat.get_parameter("norm.weight").shape == (3, 1, 1, 1)
     x = torch.randn(2, *SHAPE[1:])
-    with torch.no_grad(), qat.exact():
+    with torch.no_grad(), qat.qat_exact():
         torch.testing.assert_close(qat(x), net(x))
 
 
@@ -250,7 +250,7 @@ def test_a_layer_that_is_used_twice_is_not_folded() -> None:
     qat = convert.qat.prepare(net, torch.zeros(SHAPE)).eval()
     x = torch.randn(2, *SHAPE[1:])
     assert qat.get_parameter("conv.weight").shape == (3, 3, 3, 3)
-    with torch.no_grad(), qat.exact():
+    with torch.no_grad(), qat.qat_exact():
         torch.testing.assert_close(qat(x), net(x))
 
 
@@ -259,7 +259,27 @@ def test_an_exported_program_can_be_prepared() -> None:
     program = torch.export.export(net, (torch.zeros(4, *SHAPE[1:]),))
     qat = convert.qat.prepare(program, torch.zeros(4, *SHAPE[1:])).eval()
     x = torch.randn(4, *SHAPE[1:])
-    with torch.no_grad(), qat.exact():
+    with torch.no_grad(), qat.qat_exact():
+        torch.testing.assert_close(qat(x), net(x))
+
+
+class InPlace(nn.Module):
+    """Changes a tensor in place and goes on under its old name; ``part`` changes it through a view of it."""
+
+    def __init__(self, *, part: bool) -> None:
+        super().__init__()
+        self.layer, self.part = nn.Linear(4, 4), part
+
+    def forward(self, x: Tensor) -> Any:
+        x = self.layer(x)
+        (x[:, :2] if self.part else x).relu_()
+        return x + 1
+
+
+def test_a_tensor_that_is_changed_in_place_is_followed() -> None:
+    net, x = InPlace(part=False), torch.randn(5, 4)
+    qat = convert.qat.prepare(net, x).eval()
+    with torch.no_grad(), qat.qat_exact():
         torch.testing.assert_close(qat(x), net(x))
 
 
@@ -301,6 +321,7 @@ class Activated(nn.Module):
             torch.zeros(2, 4),
             "uses the statistics of its batch",
         ),
+        (InPlace(part=True), torch.randn(8, 4), "the recorded graph differs from the model in add"),
         (nn.Embedding(4, 4), torch.zeros(2, dtype=torch.int64), "input input_1 is int64; only models that take floats"),
         ("model.pt", torch.zeros(2, 4), "a str cannot be prepared; give a torch.nn.Module or an exported program"),
         (nn.Linear(4, 4), {"x": torch.zeros(2, 4)}, "example_inputs is a dict; give a tensor or a tuple of tensors"),
@@ -356,7 +377,7 @@ def test_the_saved_program_is_the_float_network_with_weights_on_the_grid(saved: 
     assert not any("dropout" in node.name for node in program.graph.nodes)
     for batch in (1, 3):
         x = torch.randn(batch, *SHAPE[1:])
-        scale = float(qat.quantizer("linear").scale()[0])
+        scale = float(qat.qat_quantizer("linear").scale()[0])
         with torch.no_grad():
             assert float((program.module()(x) - qat(x)).abs().max()) < 12 * scale
 
@@ -368,7 +389,7 @@ def test_the_file_holds_the_ranges_of_every_value(saved: tuple[Any, Path]) -> No
     assert (ranges["inputs"], ranges["outputs"]) == (["q000_x"], ["q013_linear"])
     relu6 = ranges["points"]["q002_hardtanh"]
     assert relu6 == ranges["points"]["q001_conv2d"] | {"operator": "hardtanh", "reads": ["q001_conv2d"], "inside": ""}
-    assert [relu6["low"], relu6["high"]] == [float(value) for value in qat.quantizer("hardtanh").range()]
+    assert [relu6["low"], relu6["high"]] == [float(value) for value in qat.qat_quantizer("hardtanh").range()]
     assert 0 == relu6["low"] < relu6["high"] <= 6
 
 

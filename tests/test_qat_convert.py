@@ -42,7 +42,7 @@ class Trained:
         """Largest distance of each output from the module's, in steps of that output."""
         with torch.no_grad():
             wanted = flat(self.qat(images))
-        scales = [float(self.qat.quantizer(name).scale()[0]) for name in self.qat.outputs]
+        scales = [float(self.qat.qat_quantizer(name).scale()[0]) for name in self.qat.qat_outputs]
         pairs = zip(wanted, found, scales, strict=True)
         return [float(np.abs(one.numpy() - other).max()) / scale for one, other, scale in pairs]
 

@@ -10,6 +10,7 @@ import pytest
 from helpers.tflite_files import Data, Writer, request
 
 from convert.errors import StageError
+from convert.precisions import FIXED
 from convert.records import Artifact, IoEntry, Operators, Quantization
 from convert.targets.base import BuildRequest
 from convert.targets.tflite import TFLite
@@ -213,6 +214,7 @@ def test_what_only_works_out_sizes_is_taken_out_and_sizes_stay_dynamic(tmp_path:
     assert artifact.operators == Operators({"FULLY_CONNECTED": 2}, {})
     assert artifact.notes[2:] == ("operators that only work out sizes were taken out",)
     assert entry(artifact, "input").shape == (-1, 2)
+    assert artifact.settings == {}
     x = np.full((3, 2), 0.5)
     wanted = (x @ WEIGHTS.T + BIAS) @ WEIGHTS.T + BIAS
     np.testing.assert_allclose(run(asked, artifact, x), wanted, atol=0.06)
@@ -243,6 +245,7 @@ def test_sizes_are_fixed_where_values_depend_on_them(tmp_path: Path) -> None:
     assert artifact.operators == Operators({"FULLY_CONNECTED": 2, "MUL": 1}, {})
     assert artifact.notes[2:] == ("every size is fixed at N=2; with dynamic sizes 4 operators would compute in float",)
     assert (entry(artifact, "input").shape, entry(artifact, "output").shape) == ((2, 2), (2, 2))
+    assert artifact.settings == {FIXED: True}
     x = np.full((2, 2), 0.5)
     wanted = (x @ WEIGHTS.T + BIAS) / 2 @ WEIGHTS.T + BIAS
     np.testing.assert_allclose(run(asked, artifact, x), wanted, atol=0.06)

@@ -38,9 +38,9 @@ def compare_case(
     checks = []
     floors = multiple_for(case.origin, multiple)
     for name, wanted in expected.items():
-        failure = _interface_failure(wanted, actual.get(name))
+        failure = interface_failure(wanted, actual.get(name))
         if failure:
-            checks.append(_failed(case, name, "same count, dtype and shape as the source", failure))
+            checks.append(failed_output(case, name, "same count, dtype and shape as the source", failure))
         elif np.issubdtype(wanted.dtype, np.floating):
             limit = limit_for(precision, case.floors[name], usual[name], floors, rms_of(wanted))
             checks.append(_compare_floats(case, name, wanted, truths.get(name), np.asarray(actual[name]), limit))
@@ -48,16 +48,18 @@ def compare_case(
             checks.append(_compare_exact(case, name, wanted, truths.get(name), np.asarray(actual[name])))
     extra = sorted(set(actual) - set(expected))
     if extra:
-        checks.append(_failed(case, extra[0], "same outputs as the source", f"the source has no output {extra[0]}"))
+        failure = f"the source has no output {extra[0]}"
+        checks.append(failed_output(case, extra[0], "same outputs as the source", failure))
     return checks
 
 
 def failed_case(case: Case, reason: str) -> Check:
     """The check of a case that the artifact could not run at all."""
-    return _failed(case, "", "runs at every shape", reason)
+    return failed_output(case, "", "runs at every shape", reason)
 
 
-def _interface_failure(wanted: Array, got: Any) -> str:
+def interface_failure(wanted: Array, got: Any) -> str:
+    """What is wrong with the type, dtype or shape of an output; empty where nothing is."""
     if got is None:
         return "the output is missing"
     if not isinstance(got, np.ndarray):
@@ -102,7 +104,8 @@ def _compare_exact(case: Case, name: str, wanted: Array, truth: Array | None, go
     return Check(case.name, name, rule, float(count), 0.0, count == 0, case.dims, detail=detail)
 
 
-def _failed(case: Case, output: str, rule: str, detail: str) -> Check:
+def failed_output(case: Case, output: str, rule: str, detail: str) -> Check:
+    """A check that failed without a figure."""
     return Check(case.name, output, rule, float("inf"), 0.0, False, case.dims, detail=detail)
 
 

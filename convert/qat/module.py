@@ -22,6 +22,8 @@ from convert.qat.fake import (
 from convert.qat.kinds import DROPOUTS, FIXED
 from convert.qat.plan import Kind, Scales, Step, substitute
 
+#: The layer of a model that is one layer.
+_ROOT = "qat_root"
 #: Where the ranges lie in the module, beside the layers under their own names.
 RANGES = "quantizers"
 
@@ -52,10 +54,13 @@ class QatModule(nn.Module):
     In train mode the ranges follow the data; in eval mode they stand still, and the module computes what the int8 file
     will (up to the last step of a few kernels). Layers lie under their own names, the ranges under ``quantizers``.
 
+    All other names begin with ``qat_``, so that they hide no layer.
+
     Attributes:
-        steps, outputs, scales: the graph; see :mod:`convert.qat.plan`.
-        example: inputs that it was recorded with, flat.
-        dynamic: axis -> symbol of the sizes that may change, for each input.
+        qat_steps, qat_outputs, qat_scales: the graph; see :mod:`convert.qat.plan`.
+        qat_inputs: names of what it takes, in order.
+        qat_example: inputs that it was recorded with, flat.
+        qat_dynamic: axis -> symbol of the sizes that may change, for each input.
     """
 
     def __init__(
@@ -69,12 +74,12 @@ class QatModule(nn.Module):
     ) -> None:
         """Build from a folded graph; :func:`convert.qat.prepare` does it all."""
         super().__init__()
-        self.steps, self.outputs, self.scales = tuple(steps), tuple(outputs), scales
-        self.inputs = tuple(step.name for step in steps if step.kind is Kind.INPUT)
-        self.out_spec: Any = None
-        self.example: tuple[Tensor, ...] = ()
-        self.dynamic: tuple[dict[int, str], ...] = ()
-        self._exact = False
+        self.qat_steps, self.qat_outputs, self.qat_scales = tuple(steps), tuple(outputs), scales
+        self.qat_inputs = tuple(step.name for step in steps if step.kind is Kind.INPUT)
+        self.qat_out_spec: Any = None
+        self.qat_example: tuple[Tensor, ...] = ()
+        self.qat_dynamic: tuple[dict[int, str], ...] = ()
+        self._qat_exact = False
         for path, (weight, bias) in weights.items():
             _place(self, path, Layer(weight, bias))
         for path, value in constants.items():
@@ -84,86 +89,86 @@ class QatModule(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the model gives for these inputs, nested as it nests them."""
-        values = self.run(self._feeds(args, kwargs))
-        flat = [values[name] for name in self.outputs]
-        return torch.utils._pytree.tree_unflatten(flat, self.out_spec)
+        values = self.qat_run(self._qat_feeds(args, kwargs))
+        flat = [values[name] for name in self.qat_outputs]
+        return torch.utils._pytree.tree_unflatten(flat, self.qat_out_spec)
 
-    def _feeds(self, args: Any, kwargs: Mapping[str, Any]) -> dict[str, Tensor]:
+    def _qat_feeds(self, args: Any, kwargs: Mapping[str, Any]) -> dict[str, Tensor]:
         tensors = torch.utils._pytree.tree_leaves(args)
-        feeds = dict(zip(self.inputs, tensors, strict=False)) | dict(kwargs)
-        if len(tensors) > len(self.inputs) or feeds.keys() != set(self.inputs):
+        feeds = dict(zip(self.qat_inputs, tensors, strict=False)) | dict(kwargs)
+        if len(tensors) > len(self.qat_inputs) or feeds.keys() != set(self.qat_inputs):
             raise InputError(
-                f"the prepared module takes {', '.join(self.inputs)}; got {len(tensors) + len(kwargs)} inputs"
+                f"the prepared module takes {', '.join(self.qat_inputs)}; got {len(tensors) + len(kwargs)} inputs"
             )
         return feeds
 
-    def run(self, feeds: Mapping[str, Tensor]) -> dict[str, Any]:
+    def qat_run(self, feeds: Mapping[str, Tensor]) -> dict[str, Any]:
         """The result of every step by its name; ``feeds`` has each input."""
         values: dict[str, Any] = {}
-        for step in self.steps:
-            values[step.name] = self._result(step, values, feeds)
-            point = self.scales.points.get(step.name)
-            if point is not None and not self._exact:
-                values[step.name] = self._quantizer(point.group)(values[step.name], point.site)
+        for step in self.qat_steps:
+            values[step.name] = self._qat_result(step, values, feeds)
+            point = self.qat_scales.points.get(step.name)
+            if point is not None and not self._qat_exact:
+                values[step.name] = self._qat_quantizer(point.group)(values[step.name], point.site)
         return values
 
-    def _result(self, step: Step, values: Mapping[str, Any], feeds: Mapping[str, Tensor]) -> Any:
+    def _qat_result(self, step: Step, values: Mapping[str, Any], feeds: Mapping[str, Tensor]) -> Any:
         if step.kind is Kind.INPUT:
             return feeds[step.name]
         if step.kind is Kind.CONSTANT:
-            return self._constant(step)
-        args = substitute(step.args, lambda ref: self._read(step, ref.name, values[ref.name]))
+            return self._qat_constant(step)
+        args = substitute(step.args, lambda ref: self._qat_read(step, ref.name, values[ref.name]))
         kwargs = substitute(step.kwargs, lambda ref: values[ref.name])
         if step.kind is Kind.LAYER:
-            args = (args[0], *self._weights(step), *args[1:])
+            args = (args[0], *self._qat_weights(step), *args[1:])
         elif step.operator in DROPOUTS:
             args = (args[0], args[1], self.training)
         return operator(step.target)(*args, **kwargs)
 
-    def _read(self, step: Step, name: str, value: Any) -> Any:
-        edge = self.scales.edges.get((step.name, name))
-        return value if edge is None or self._exact else self._quantizer(edge.group)(value, edge.site)
+    def _qat_read(self, step: Step, name: str, value: Any) -> Any:
+        edge = self.qat_scales.edges.get((step.name, name))
+        return value if edge is None or self._qat_exact else self._qat_quantizer(edge.group)(value, edge.site)
 
-    def _weights(self, step: Step) -> tuple[Tensor, Tensor | None]:
-        layer = self.layer(step)
-        if self._exact:
+    def _qat_weights(self, step: Step) -> tuple[Tensor, Tensor | None]:
+        layer = self.qat_layer(step)
+        if self._qat_exact:
             return layer.weight, layer.bias
-        return layer.rounded(self.input_scale(step))
+        return layer.rounded(self.qat_input_scale(step))
 
-    def input_scale(self, step: Step) -> Tensor:
+    def qat_input_scale(self, step: Step) -> Tensor:
         """Scale of what the layer ``step`` reads."""
-        scale: Tensor = self._quantizer(self.scales.group[step.args[0].name]).scale()[0]
+        scale: Tensor = self._qat_quantizer(self.qat_scales.group[step.args[0].name]).scale()[0]
         return scale
 
-    def layer(self, step: Step) -> Layer:
+    def qat_layer(self, step: Step) -> Layer:
         """The layer whose weights ``step`` uses."""
-        found: Layer = self.get_submodule(step.path or "layer")
+        found: Layer = self.get_submodule(step.path or _ROOT)
         return found
 
-    def _constant(self, step: Step) -> Tensor:
+    def _qat_constant(self, step: Step) -> Tensor:
         """A weight that is added or multiplied: one scale for all of it, from its own values and zero."""
         owner, _, name = step.path.rpartition(".")
         value: Tensor = getattr(self.get_submodule(owner), name)
-        if self._exact:
+        if self._qat_exact:
             return value
         low, high = value.detach().amin().clamp_max(0).float(), value.detach().amax().clamp_min(0).float()
         return quantize_activation(value, *activation_scale(low, high))
 
-    def _quantizer(self, key: str) -> Any:
+    def _qat_quantizer(self, key: str) -> Any:
         return self.get_submodule(f"{RANGES}.{key}_range")
 
-    def quantizer(self, name: str) -> Any:
+    def qat_quantizer(self, name: str) -> Any:
         """The range of the tensor that the step ``name`` gives."""
-        return self._quantizer(self.scales.group[name])
+        return self._qat_quantizer(self.qat_scales.group[name])
 
     @contextmanager
-    def exact(self) -> Iterator[None]:
+    def qat_exact(self) -> Iterator[None]:
         """While this lasts nothing is rounded: the float network with the weights as they are."""
-        self._exact = True
+        self._qat_exact = True
         try:
             yield
         finally:
-            self._exact = False
+            self._qat_exact = False
 
 
 def operator(target: str) -> Any:
@@ -194,7 +199,7 @@ def _owner(root: nn.Module, path: str) -> nn.Module:
 
 
 def _place(root: nn.Module, path: str, layer: Layer) -> None:
-    owner, _, name = (path or "layer").rpartition(".")
+    owner, _, name = (path or _ROOT).rpartition(".")
     _owner(root, owner).add_module(name, layer)
 
 

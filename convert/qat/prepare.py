@@ -42,7 +42,7 @@ def prepare(model: Any, example_inputs: Any, *, averaging: float = 0.95) -> QatM
         raise InputError(f"the model has a part called {RANGES}, where the ranges would lie; rename it")
     scales = find_scales(folded.steps, folded.outputs)
     made = QatModule(folded.steps, folded.outputs, scales, folded.layers, constants, averaging)
-    made.out_spec, made.example, made.dynamic = traced.out_spec, traced.example, traced.dynamic
+    made.qat_out_spec, made.qat_example, made.qat_dynamic = traced.out_spec, traced.example, traced.dynamic
     _require_same(made, model, traced)
     made.train()
     return made
@@ -71,14 +71,14 @@ def _require_same(made: QatModule, model: Any, traced: Traced) -> None:
     if not program:
         runs.eval()
     try:
-        with torch.no_grad(), made.exact():
+        with torch.no_grad(), made.qat_exact():
             made.eval()
             wanted = torch.utils._pytree.tree_leaves(runs(*traced.example))
             found = torch.utils._pytree.tree_leaves(made(*traced.example))
     finally:
         if not program:
             runs.train(training)
-    for name, one, other in zip(made.outputs, wanted, found, strict=True):
+    for name, one, other in zip(made.qat_outputs, wanted, found, strict=True):
         error = float((one - other).abs().max() / one.abs().max().clamp_min(1e-6))
         if not error < _CLOSE:
             raise InputError(

@@ -65,17 +65,17 @@ def save(module: Any, path: str | os.PathLike[str]) -> None:
 
 def point_names(module: QatModule) -> dict[str, str]:
     """Step -> name of its point: a number that sorts in the order of the steps, and what it computes."""
-    tensors = [step for step in module.steps if step.kind is not Kind.NUMBER]
+    tensors = [step for step in module.qat_steps if step.kind is not Kind.NUMBER]
     width = max(3, len(str(len(tensors))))
     return {step.name: f"q{index:0{width}d}_{step.operator}" for index, step in enumerate(tensors)}
 
 
 def _described(module: QatModule, names: dict[str, str]) -> dict[str, Any]:
-    kept = {step.name: step for step in module.steps if step.name in module.scales.group}
-    inside = fused(module.steps, module.outputs)
+    kept = {step.name: step for step in module.qat_steps if step.name in module.qat_scales.group}
+    inside = fused(module.qat_steps, module.qat_outputs)
     points = {}
     for name, step in kept.items():
-        low, high = module.quantizer(name).range()
+        low, high = module.qat_quantizer(name).range()
         points[names[name]] = {
             "low": float(low),
             "high": float(high),
@@ -87,8 +87,8 @@ def _described(module: QatModule, names: dict[str, str]) -> dict[str, Any]:
         }
     return {
         "version": VERSION,
-        "inputs": [names[name] for name in module.inputs],
-        "outputs": [names[name] for name in module.outputs],
+        "inputs": [names[name] for name in module.qat_inputs],
+        "outputs": [names[name] for name in module.qat_outputs],
         "points": points,
     }
 
@@ -105,10 +105,10 @@ def _program(module: QatModule, names: dict[str, str]) -> Any:
         else:
             holder.add_module(names[step.name], _point(module, step))
             nodes[step.name] = graph.call_module(names[step.name], tuple(nodes[name] for name in step.refs()))
-    flat = [nodes[name] for name in module.outputs]
-    graph.output(torch.utils._pytree.tree_unflatten(flat, module.out_spec))
+    flat = [nodes[name] for name in module.qat_outputs]
+    graph.output(torch.utils._pytree.tree_unflatten(flat, module.qat_out_spec))
     floats = torch.fx.GraphModule(holder, graph).eval()
-    symbols = dict.fromkeys(symbol for found in module.dynamic for symbol in found.values())
+    symbols = dict.fromkeys(symbol for found in module.qat_dynamic for symbol in found.values())
     # A size of its own may be 1, which torch does not promise of one that it finds out itself.
     named = {symbol: torch.export.Dim(f"N{index or ''}", min=1) for index, symbol in enumerate(symbols)}
     try:
@@ -118,16 +118,16 @@ def _program(module: QatModule, names: dict[str, str]) -> Any:
 
 
 def _export(floats: Any, module: QatModule, dims: dict[str, Any]) -> Any:
-    axes = tuple({axis: dims[symbol] for axis, symbol in found.items()} for found in module.dynamic)
+    axes = tuple({axis: dims[symbol] for axis, symbol in found.items()} for found in module.qat_dynamic)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
-        return torch.export.export(floats, tuple(value.cpu() for value in module.example), dynamic_shapes=axes)
+        return torch.export.export(floats, tuple(value.cpu() for value in module.qat_example), dynamic_shapes=axes)
 
 
 def _without_dropout(module: QatModule) -> list[Step]:
     names: dict[str, str] = {}
     kept = []
-    for step in (renamed(item, names) for item in module.steps):
+    for step in (renamed(item, names) for item in module.qat_steps):
         if step.operator in DROPOUTS:
             first = step.args[0]
             assert isinstance(first, Ref)  # noqa: S101  (dropout of a tensor)
@@ -154,6 +154,6 @@ def _point(module: QatModule, step: Step) -> nn.Module:
         return _Constant(getattr(module.get_submodule(owner), name).detach().cpu().clone())
     if step.kind is not Kind.LAYER:
         return Point(step)
-    layer = module.layer(step)
+    layer = module.qat_layer(step)
     weight = quantize_weight(layer.weight).detach().cpu().clone()
     return Point(step, weight, None if layer.bias is None else layer.bias.detach().cpu().clone())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from convert.records import Check, Latency, Outcome
+from convert.records import Check, Latency, Operators, Outcome, Quality, Score
 
 COLUMNS = ("target", "precision", "status", "route", "error", "of limit", "size", "p50 ms", "× ort", "× eager", "s")
 
@@ -56,7 +56,30 @@ def remarks(outcome: Outcome) -> list[str]:
         lines.append(f"{outcome.status}{where}: {outcome.reason}")
     if outcome.advice:
         lines.append(f"next: {outcome.advice}")
+    lines += [_quality_line(one) for one in outcome.quality]
+    if outcome.score is not None:
+        lines.append(_score_line(outcome.score))
+    if outcome.operators is not None:
+        lines.append(_operators_line(outcome.operators))
     lines += outcome.notes
     if outcome.latency is not None:
         lines += [f"latency: {warning}" for warning in outcome.latency.warnings]
     return lines
+
+
+def _quality_line(quality: Quality) -> str:
+    agreement = "" if quality.agreement is None else f", same first class in {quality.agreement:.1%}"
+    return (
+        f"quality of {quality.output} on {quality.samples} samples: SQNR {quality.sqnr_db:.1f} dB, cosine "
+        f"{quality.cosine:.6f}, largest error {quality.max_error:.2g}{agreement}"
+    )
+
+
+def _score_line(score: Score) -> str:
+    gate = "" if score.max_drop is None else f", {'within' if score.passed else 'beyond'} --max-drop {score.max_drop:g}"
+    return f"metric on {score.samples} samples: {score.artifact:.4g}, the source {score.source:.4g}{gate}"
+
+
+def _operators_line(operators: Operators) -> str:
+    floating = ", ".join(f"{name} {count}" for name, count in operators.floating.items()) or "none"
+    return f"operators in integers: {sum(operators.integer.values())}; in float: {floating}"

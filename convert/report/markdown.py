@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from convert.records import Outcome, Report, RouteResult
+from convert.records import Mixed, Outcome, Report, RouteResult
 from convert.report.cells import COLUMNS, remarks, row
 from convert.specs import format_input
 
@@ -48,7 +48,7 @@ def _artifact(outcome: Outcome) -> str:
     lines = [f"## {outcome.target} {outcome.precision}: {outcome.status}", ""]
     lines += [f"- {text}" for text in remarks(outcome)]
     lines += [f"- `{file.path}` {file.size} bytes, sha256 `{file.sha256}`" for file in outcome.files]
-    tables = [_routes(outcome.routes), _interface(outcome), _checks(outcome)]
+    tables = [_routes(outcome.routes), _interface(outcome), _checks(outcome), _mixed(outcome.mixed)]
     return "\n\n".join(["\n".join(lines), *(table for table in tables if table)])
 
 
@@ -76,6 +76,19 @@ def _checks(outcome: Outcome) -> str:
         for c in outcome.checks
     ]
     return _table(("case", "output", "error", "limit", "noise floors", "verdict", "rule"), rows) if rows else ""
+
+
+def _mixed(mixed: Mixed | None) -> str:
+    if mixed is None:
+        return ""
+    curve = _table(
+        ("layers in float", "lowest SQNR dB"), [(str(count), f"{level:.1f}") for count, level in mixed.curve]
+    )
+    rows = [
+        (layer.name, layer.operator, f"{layer.noise:.3%}", "float" if layer.name in mixed.kept else "integer")
+        for layer in mixed.layers
+    ]
+    return curve + "\n\n" + _table(("layer", "operator", "noise it adds", "computes in"), rows)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

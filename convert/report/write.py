@@ -43,5 +43,6 @@ def _manifest(report: Report, artifact: Artifact) -> dict[str, object]:
         "notes": list(artifact.notes),
         "versions": artifact.versions,
         "settings": artifact.settings,
+        "operators": to_plain(artifact.operators),
         "source": report.model,
     }

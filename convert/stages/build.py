@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from convert.limits import all_limits
+from convert.precisions import INTEGER
 from convert.qat.ranges import read_ranges
-from convert.records import Artifact, Golden, ModelRef
+from convert.records import Artifact, Golden, ModelRef, Quantization
 from convert.serial import from_plain
+from convert.stages.calibration import calibration_data
 from convert.targets import load_target
 from convert.targets.base import BuildRequest
 from convert.worker import Channel
@@ -31,6 +33,7 @@ def request_of(args: dict[str, Any]) -> BuildRequest:
         return live_source(from_plain(ModelRef, args["ref"]), golden, fixed=bool(args.get("fixed")))
 
     target = load_target(args["target"])
+    quantization = from_plain(Quantization, args["quantization"]) if args.get("quantization") else Quantization()
     settings = dict(args.get("settings", {}))
     if args["route"] == "recipe":
         settings["limits"] = all_limits(golden, Path(args["golden_folder"]), args["precision"], target.tolerance.floors)
@@ -47,6 +50,8 @@ def request_of(args: dict[str, Any]) -> BuildRequest:
         base_folder=Path(args["base_folder"]) if args.get("base_folder") else None,
         source=source,
         settings=settings,
+        calibration=calibration_data(quantization, golden) if args["precision"] in INTEGER else None,
+        quantization=quantization,
         keep=tuple(args.get("keep", ())),
         ranges=read_ranges(args["ref"]["path"]) if args.get("ref") else None,
     )

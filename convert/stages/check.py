@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from convert.cases import skipped_cases
-from convert.golden_io import load_case
+from convert.cases import left_out
+from convert.golden_io import CaseData, load_case
 from convert.limits import usual_floors
+from convert.precisions import INTEGER, LEAST_AGREEMENT, LEAST_SQNR_DB
 from convert.records import Artifact, Case, Check, Golden
 from convert.serial import from_plain
 from convert.targets import load_target
 from convert.targets.base import Session
+from convert.validators.integers import compare_integer_case
 from convert.validators.numbers import compare_case, failed_case
-from convert.validators.tolerance import Typical
 from convert.worker import Channel
+
+Comparison = Callable[[Case, CaseData, dict[str, Any]], list[Check]]
 
 
 def run(args: dict[str, Any], channel: Channel) -> dict[str, Any]:
@@ -26,23 +30,37 @@ def run(args: dict[str, Any], channel: Channel) -> dict[str, Any]:
     target = load_target(artifact.target)
     channel.say("loading the artifact")
     session = target.open(artifact, Path(args["folder"]), int(args["threads"]))
-    usual = usual_floors(golden)
-    left_out = skipped_cases(artifact.precision, [case.name for case in golden.cases])
-    cases = [case for case in golden.cases if case.name not in left_out]
+    skipped = left_out(artifact, golden)
+    cases = [case for case in golden.cases if case.name not in skipped]
+    compare = _comparison(artifact.precision, golden, target.tolerance.floors, args.get("least_sqnr"))
     checks: list[Check] = []
     for index, case in enumerate(cases):
         channel.say(f"checking case {index + 1} of {len(cases)}")
-        checks += _check_case(
-            session, case, artifact.precision, target.tolerance.floors, usual, Path(args["golden_folder"])
-        )
+        checks += _check_case(session, case, compare, Path(args["golden_folder"]))
     notes = session.notes
     session.close()
     return {"checks": checks, "notes": notes}
 
 
-def _check_case(
-    session: Session, case: Case, precision: str, multiple: float, usual: dict[str, Typical], folder: Path
-) -> list[Check]:
+def _comparison(precision: str, golden: Golden, floors: float, least_sqnr: float | None) -> Comparison:
+    if precision in INTEGER:
+        real = any(case.origin == "sample" for case in golden.cases)
+        least = LEAST_SQNR_DB if least_sqnr is None else least_sqnr
+
+        def by_noise(case: Case, data: CaseData, actual: dict[str, Any]) -> list[Check]:
+            measured = case.origin == ("sample" if real else "draw")
+            return compare_integer_case(case, data.outputs, actual, least, LEAST_AGREEMENT, measured)
+
+        return by_noise
+    usual = usual_floors(golden)
+
+    def by_floors(case: Case, data: CaseData, actual: dict[str, Any]) -> list[Check]:
+        return compare_case(case, precision, floors, data.outputs, data.truths, actual, usual)
+
+    return by_floors
+
+
+def _check_case(session: Session, case: Case, compare: Comparison, folder: Path) -> list[Check]:
     data = load_case(folder, case)
     before = {name: value.copy() for name, value in data.feeds.items()}
     try:
@@ -55,4 +73,4 @@ def _check_case(
         not np.array_equal(before[name], data.feeds[name], equal_nan=before[name].dtype.kind == "f") for name in before
     ):
         return [failed_case(case, "the artifact wrote into its inputs")]
-    return compare_case(case, precision, multiple, data.outputs, data.truths, actual, usual)
+    return compare(case, data, actual)

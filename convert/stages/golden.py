@@ -12,10 +12,11 @@ from convert.cases import Plan, Spread, draw, plan_cases
 from convert.errors import InputError, StageError
 from convert.golden_io import CaseData, save_case
 from convert.models.seeds import random_weights
-from convert.records import Case, Dim, Floor, Golden, InputSpec, ModelRef, OutputSpec
+from convert.records import Case, Dim, Floor, Golden, InputSpec, ModelRef, OutputSpec, Quantization
 from convert.serial import from_plain
 from convert.specs import format_input
 from convert.stages.branches import other_branches
+from convert.stages.calibration import with_calibration
 from convert.stages.finite import finite_values, require_numbers
 from convert.stages.randomness import why_unrepeatable
 from convert.stages.running import Source, open_source
@@ -34,7 +35,10 @@ def run(args: dict[str, Any], channel: Channel) -> Golden:
     opened = open_source(args, channel)
     _require_repeatable(opened.source, opened.specs, opened.dims)
     notes = (*random_weights(from_plain(ModelRef, args["ref"]), opened.source.loaded), *opened.notes)
-    return _golden(opened.source, opened.specs, opened.dims, opened.samples, notes, Path(args["folder"]), channel)
+    samples, said = opened.samples, tuple[str, ...]()
+    if args.get("calibration"):
+        samples, said = with_calibration(opened, from_plain(Quantization, args["calibration"]), channel)
+    return _golden(opened.source, opened.specs, opened.dims, samples, (*notes, *said), Path(args["folder"]), channel)
 
 
 def _require_repeatable(source: Source, specs: Sequence[InputSpec], dims: Sequence[Dim]) -> None:

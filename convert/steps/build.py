@@ -8,13 +8,17 @@ from dataclasses import replace
 
 from convert.context import ToolchainMissing
 from convert.jobs import Interrupted
+from convert.precisions import CALIBRATED, INTEGER
+from convert.qat.ranges import read_ranges
 from convert.records import Artifact, Kind, RouteResult, Status
 from convert.serial import from_plain
 from convert.steps.defer import defer, deferral
 from convert.steps.export import Graph
 from convert.steps.job import Attempts, Built, Job, build_args, keep
 from convert.steps.losing import failure
+from convert.steps.mixed import rescue
 from convert.steps.prove import prove
+from convert.steps.quality import Assessment, assess
 from convert.targets.base import Route
 
 
@@ -28,6 +32,8 @@ def build_target(job: Job, base: Built | None) -> Built:
     start = time.monotonic()
     try:
         built = _build(job, base)
+        if _to_rescue(job, base, built) and base is not None:
+            built = rescue(job, base, built, _build)
     except Interrupted:
         raise
     except Exception as error:  # a fault of this program in one target must not cost the others
@@ -35,11 +41,34 @@ def build_target(job: Job, base: Built | None) -> Built:
     return replace(built, outcome=replace(built.outcome, seconds=round(time.monotonic() - start, 3)))
 
 
+def _to_rescue(job: Job, base: Built | None, built: Built) -> bool:
+    """An artifact that was built and is not good enough, where layers may be kept in float."""
+    wanted = job.context.options.quantization.auto_mixed and job.precision in CALIBRATED
+    missed = built.outcome.status is Status.FAILED and built.outcome.stage in ("check", "quality")
+    return wanted and missed and base is not None and base.folder is not None
+
+
+def _lacking_ranges(job: Job) -> str:
+    """Why the precision cannot be made of this model without data; empty where it can."""
+    options = job.context.options
+    if job.precision not in CALIBRATED or options.quantization.calibration is not None:
+        return ""
+    if read_ranges(options.ref.path) is not None:
+        return ""
+    return (
+        f"{job.precision} needs the ranges of activations, and there is no calibration data; give real inputs with "
+        "--calibration, or choose int8-dynamic, which needs none"
+    )
+
+
 def _build(job: Job, base: Built | None) -> Built:
     if job.precision not in job.target.precisions:
         offers = ", ".join(job.target.precisions)
         reason = f"{job.target.name} does not offer {job.precision}; it offers {offers}"
         return Built(job.outcome(Status.SKIPPED, "", reason))
+    ranges = _lacking_ranges(job)
+    if ranges:
+        return Built(job.outcome(Status.FAILED, "calibration", ranges))
     lacking = job.target.missing()
     if lacking:
         return Built(job.outcome(Status.FAILED, "toolchain", f"{job.target.name} needs {lacking}"))
@@ -118,6 +147,11 @@ def _build_and_prove(
     attempts.proofs.append(proof)
     if not proof.verdict.passed:
         return None
+    found = assess(job, label, artifact, folder) if job.precision in INTEGER else Assessment()
+    if found.reason:
+        attempts.results[-1] = replace(attempts.results[-1], status=Status.FAILED, stage="quality", reason=found.reason)
+        attempts.assessments.append(found)
+        return None
     outcome = job.outcome(
         Status.PASSED,
         "check",
@@ -126,7 +160,10 @@ def _build_and_prove(
         io=artifact.io,
         checks=proof.checks,
         routes=tuple(attempts.results),
-        notes=(*artifact.notes, *proof.notes),
+        notes=(*artifact.notes, *proof.notes, *found.notes),
         versions=artifact.versions,
+        operators=artifact.operators,
+        quality=found.quality,
+        score=found.score,
     )
     return Built(outcome, artifact, keep(job, folder, artifact.files))

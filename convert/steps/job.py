@@ -32,6 +32,8 @@ class Attempts:
     results: list[RouteResult] = field(default_factory=list)
     proofs: list[Proof] = field(default_factory=list)
     advice: list[str] = field(default_factory=list)
+    #: Of those whose quality missed a gate: ``convert.steps.quality.Assessment``.
+    assessments: list[Any] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ def build_args(job: Job, route: Route, graph: Graph | None, base: Built | None, 
         "onnx": str(graph.file) if graph else None,
         "fixed": route.name == "litert-torch",
         "keep": job.kept,
+        "quantization": context.options.quantization,
         "settings": {"calibration_cache": str(cache_root() / "calibration")},
     }
     if route.needs == "base" and base is not None:

@@ -10,13 +10,14 @@ from convert.steps.job import Attempts, Job
 
 def failure(job: Job, attempts: Attempts) -> Outcome:
     """Name the route that got furthest, and what to try next."""
-    order = ("", "toolchain", "export", "build", "check")
+    order = ("", "toolchain", "export", "build", "check", "quality")
     if not attempts.results:
         raise StageError(f"{job.target.name} has no route for {job.precision}")
     best = max(attempts.results, key=lambda result: order.index(result.stage))
     reason = f"{best.route}: {best.reason}" if len(attempts.results) > 1 else best.reason
     checks = attempts.proofs[-1].checks if attempts.proofs else ()
-    for result, proof in zip([r for r in attempts.results if r.stage == "check"], attempts.proofs, strict=True):
+    checked = [result for result in attempts.results if result.stage in ("check", "quality")]
+    for result, proof in zip(checked, attempts.proofs, strict=True):
         if result is best:
             checks = proof.checks
     return job.outcome(
@@ -27,6 +28,8 @@ def failure(job: Job, attempts: Attempts) -> Outcome:
         route=best.route,
         checks=checks,
         routes=tuple(attempts.results),
+        quality=attempts.assessments[-1].quality if attempts.assessments else (),
+        score=attempts.assessments[-1].score if attempts.assessments else None,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from convert.cases import skipped_cases
+from convert.cases import left_out
 from convert.context import Context, Say
 from convert.records import Artifact, Check, Golden
 from convert.serial import from_plain
@@ -36,6 +36,7 @@ def prove(context: Context, name: str, artifact: Artifact, folder: Path, golden:
             "golden": golden,
             "golden_folder": str(context.golden_folder),
             "threads": context.options.threads,
+            "least_sqnr": context.options.quantization.least_sqnr,
         },
         say,
     )
@@ -43,9 +44,9 @@ def prove(context: Context, name: str, artifact: Artifact, folder: Path, golden:
         return Proof(Verdict(False, ended.answer.reason, None), (), (), ended.log)
     checks = from_plain(tuple[Check, ...], ended.value["checks"])
     # What may be left out is not for the worker to say.
-    left_out = skipped_cases(artifact.precision, [case.name for case in golden.cases])
+    skipped = left_out(artifact, golden)
     notes = tuple(ended.value["notes"])
-    if left_out:
-        notes += (f"{artifact.precision} is not held to {', '.join(sorted(left_out))}",)
-    judged = verdict(checks, golden, left_out)
+    if skipped:
+        notes += (f"{artifact.precision} is not held to {', '.join(sorted(skipped))}",)
+    judged = verdict(checks, golden, skipped)
     return Proof(judged, checks, notes, ended.log)

@@ -1,0 +1,100 @@
+"""What readers give: some samples of the user's data, by name of the input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from convert.errors import InputError
+
+Array = np.ndarray[Any, Any]
+#: Keys of a dict that hold what the model is trained on and does not take.
+LABELS = ("label", "labels", "target", "targets")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some samples.
+
+    Attributes:
+        values: array by input name.
+        labels: what else came with them, in order; nothing where there was nothing.
+        table: the first axis of every array counts samples; else the arrays are one sample or one batch.
+    """
+
+    values: dict[str, Array]
+    labels: tuple[Any, ...] = ()
+    table: bool = False
+
+
+def piece(value: Any, names: Sequence[str], spec: str, *, table: bool) -> Piece:
+    """Tell inputs from labels in one thing that a file or function gave.
+
+    Args:
+        value: an array or tensor; a dict by input name; or a tuple or list, inputs first and then labels.
+        names: the inputs of the model, in order.
+        spec: the data, for messages.
+        table: see :class:`Piece`.
+
+    Raises:
+        InputError: it is something else, or it has not all inputs.
+    """
+    if is_array(value):
+        value = (value,)
+    if isinstance(value, Mapping):
+        return _by_name(value, names, spec, table)
+    if not isinstance(value, tuple | list):
+        raise InputError(
+            f"{spec} gives a {type(value).__name__}; give tensors, dicts of them by input name, or tuples in the "
+            "order of the inputs"
+        )
+    if len(value) < len(names):
+        raise InputError(
+            f"{spec} gives {_count(value)}, but the model takes {len(names)} ({', '.join(names)}); give all of them"
+        )
+    values = {name: array_of(name, one, spec) for name, one in zip(names, value, strict=False)}
+    return Piece(values, tuple(value[len(names) :]), table)
+
+
+def _by_name(value: Mapping[Any, Any], names: Sequence[str], spec: str, table: bool) -> Piece:
+    labels = [key for key in value if key in LABELS and key not in names]
+    have = [str(key) for key in value if key not in labels]
+    missing = [name for name in names if name not in have]
+    if missing:
+        only = f"{', '.join(have) or 'nothing'}" + (f" and labels ({', '.join(labels)})" if labels else "")
+        raise InputError(
+            f"{spec} has {only}, but the model takes {', '.join(names)}; give an array under each of these names"
+        )
+    extra = [name for name in have if name not in names]
+    if extra:
+        raise InputError(
+            f"{spec} has {extra[0]}, which is no input of the model ({', '.join(names)}); leave it out, or call it "
+            "labels if that is what it is"
+        )
+    values = {name: array_of(name, value[name], spec) for name in names}
+    return Piece(values, tuple(value[key] for key in labels), table)
+
+
+def _count(value: Sequence[Any]) -> str:
+    return f"{len(value)} array{'' if len(value) == 1 else 's'} without names"
+
+
+def is_array(value: Any) -> bool:
+    """Whether it is a numpy array or a tensor."""
+    return isinstance(value, np.ndarray | np.generic) or hasattr(value, "detach")
+
+
+def array_of(name: str, value: Any, spec: str) -> Array:
+    """A plain array of numbers or booleans; raises ``InputError`` for anything else."""
+    if not is_array(value):
+        raise InputError(f"{name} in {spec} is a {type(value).__name__} and no array; give a tensor or numpy array")
+    if hasattr(value, "detach"):
+        tensor = value.detach().cpu()
+        value = (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{name} in {spec} holds {array.dtype}; only numbers and booleans can be used")
+    return array

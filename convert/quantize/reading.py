@@ -1,0 +1,52 @@
+"""From what the user named as data to pieces of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from convert.errors import InputError
+from convert.models.content import head
+from convert.quantize.asked import FORMS
+from convert.quantize.functions import read_function, read_images
+from convert.quantize.pieces import Piece
+from convert.quantize.tables import read_npy, read_npz, read_saved
+
+
+def read(spec: str, preprocess: str | None, names: Sequence[str], trust: bool) -> Iterator[Piece]:
+    """The data ``spec``, piece by piece, from its beginning.
+
+    Args:
+        spec: a ``.npz``, a ``.npy``, a file of ``torch.save``, a folder of images, or ``file.py:function``.
+        preprocess: ``file.py:function`` for a folder of images.
+        names: inputs of the model, in order.
+        trust: code in a file of ``torch.save`` may run.
+
+    Raises:
+        InputError: while it is read, where it holds something else.
+    """
+    path = Path(spec)
+    if path.is_dir():
+        return read_images(path, preprocess or "", names, spec)
+    if not path.exists():
+        return read_function(spec, names)
+    start = head(path)
+    if not start:
+        raise InputError(f"{spec} is empty; give {FORMS}")
+    if start.startswith(b"\x93NUMPY"):
+        return read_npy(path, names, spec)
+    if start.startswith(b"PK") and _is_npz(path):
+        return read_npz(path, names, spec)
+    if start[:2] == b"PK" or start[:1] == b"\x80":
+        return read_saved(path, names, spec, trust)
+    raise InputError(f"{spec} holds no data (its first bytes are {start[:8]!r}); give {FORMS}")
+
+
+def _is_npz(path: Path) -> bool:
+    import zipfile
+
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return all(name.endswith(".npy") for name in archive.namelist())
+    except zipfile.BadZipFile as error:
+        raise InputError(f"{path} is a zip file that was cut short or damaged ({error}); copy it again") from error

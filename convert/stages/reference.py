@@ -1,0 +1,40 @@
+"""Run the source on real data once; every artifact's quality is measured against what it gave."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from convert.golden_io import CaseData, save_arrays
+from convert.models.load import load
+from convert.models.run import plan_call
+from convert.records import Golden, ModelRef, Quantization
+from convert.serial import from_plain
+from convert.stages.calibration import quality_data
+from convert.stages.running import Source
+from convert.worker import Channel
+
+#: Enough for a share of 0.2 % to show, and a few hundred megabytes of pictures at most.
+MOST_SAMPLES = 512
+
+
+def run(args: dict[str, Any], channel: Channel) -> dict[str, Any]:
+    """Write feeds and outputs of up to 512 samples to ``args['folder']``, a file a batch.
+
+    Returns:
+        ``batches``: name of the file and number of real samples of each; ``random``: the data were drawn.
+    """
+    golden = from_plain(Golden, args["golden"])
+    ref = from_plain(ModelRef, args["ref"])
+    loaded = load(ref)
+    source = Source(loaded, plan_call(loaded, tuple(spec.name for spec in golden.inputs)), False, ref.path)
+    data = quality_data(from_plain(Quantization, args["quantization"]), args["samples"], golden)
+    batches: list[tuple[str, int]] = []
+    for index, (feeds, _, count) in enumerate(data.batches()):
+        channel.say(f"running the source on real data, batch {index + 1}")
+        name = f"{index:05d}.npz"
+        save_arrays(Path(args["folder"]) / name, CaseData(dict(feeds), source.run(feeds), {}))
+        batches.append((name, count))
+        if sum(count for _, count in batches) >= MOST_SAMPLES:
+            break
+    return {"batches": batches, "random": data.random}
