@@ -53,7 +53,9 @@ def convert(
         check: raise unless all that was asked for is proven.
         progress: say on standard error, or in the notebook, what is being done.
         options: any other option of ``convert run``, with underscores and by the name in its long form:
-            ``bench_seconds=0``, ``trust_pickle=True``, ``memory="8G"``; ``--model`` is ``factory``.
+            ``bench_seconds=0``, ``trust_pickle=True``, ``memory="8G"``; ``--model`` is ``factory``. ``calibration``
+            can be data themselves: arrays whose first axis counts samples, a ``Dataset``, a ``DataLoader``, or an
+            iterable of samples.
 
     Returns:
         The report, whatever became of single targets; its ``options["out"]`` is the output folder.
@@ -142,11 +144,15 @@ def _run(
     from rich.console import Console
 
     from convert import pipeline
+    from convert.api_data import write_data
     from convert.api_inputs import read_inputs, write_samples
     from convert.api_live import Saved, forward_names, is_live, save_live
     from convert.progress import Progress
 
     inputs, dims, dynamic, samples = asked
+    data = given.get("calibration")
+    if data is not None and not isinstance(data, str | os.PathLike):
+        given["calibration"] = write_data(data, folder / "calibration")
     live = is_live(model)
     read = read_inputs(inputs, dims, dynamic, forward_names(model) if live else None)
     saved = save_live(model, folder) if live else Saved("", _path(model))

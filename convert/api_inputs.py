@@ -95,14 +95,14 @@ def write_samples(value: Any, folder: Path) -> str:
         InputError: there is something else than arrays of numbers among them, or nothing at all.
     """
     folder.mkdir()
-    if _is_array(value) or _is_arrays(value):
+    if is_array(value) or _is_arrays(value):
         _write_npz(folder / "samples.npz", _by_name(value))
         return str(folder / "samples.npz")
     if isinstance(value, Mapping) or not isinstance(value, Iterable):
         raise InputError(f"samples is {_kind(value)}; give arrays by input name, a list of such, or a file")
     count = 0
     for count, sample in enumerate(islice(value, _MOST_SAMPLES), 1):
-        if not (_is_array(sample) or _is_arrays(sample)):
+        if not (is_array(sample) or _is_arrays(sample)):
             raise InputError(f"sample {count - 1} is {_kind(sample)}; give arrays by input name")
         _write_npz(folder / f"{count:04d}.npz", _by_name(sample))
     if not count:
@@ -131,18 +131,18 @@ def _specs(inputs: Any) -> list[str]:
 
 def _examples(inputs: Any, names: Sequence[str] | None) -> dict[str, Array]:
     if isinstance(inputs, Mapping):
-        _require_all(inputs.values(), _is_array)
-        return {str(name): _to_array(str(name), item) for name, item in inputs.items()}
-    values = [inputs] if _is_array(inputs) else inputs
+        _require_all(inputs.values(), is_array)
+        return {str(name): to_array(str(name), item) for name, item in inputs.items()}
+    values = [inputs] if is_array(inputs) else inputs
     if not isinstance(values, list | tuple) or not values:
         raise InputError(f"inputs is {_kind(values)}; {_FORMS}")
-    _require_all(values, _is_array)
+    _require_all(values, is_array)
     if names is None:
         raise InputError("the names of a file's inputs are not known here; give the examples as a dict by input name")
     known = names or [f"input_{index}" for index in range(len(values))]
     if len(values) > len(known):
         raise InputError(f"inputs has {len(values)} tensors, but the model takes {len(known)} ({', '.join(known)})")
-    return {name: _to_array(name, item) for name, item in zip(known, values, strict=False)}
+    return {name: to_array(name, item) for name, item in zip(known, values, strict=False)}
 
 
 def _axes(
@@ -183,9 +183,9 @@ def _range(sizes: Any) -> str:
 
 def _by_name(value: Any) -> dict[str, Array]:
     if isinstance(value, Mapping):
-        return {str(name): _to_array(str(name), item) for name, item in value.items()}
-    values = [value] if _is_array(value) else value
-    return {f"arr_{index}": _to_array(f"array {index}", item) for index, item in enumerate(values)}
+        return {str(name): to_array(str(name), item) for name, item in value.items()}
+    values = [value] if is_array(value) else value
+    return {f"arr_{index}": to_array(f"array {index}", item) for index, item in enumerate(values)}
 
 
 def _write_npz(file: Path, arrays: Mapping[str, Array]) -> None:
@@ -198,7 +198,8 @@ def _write_npz(file: Path, arrays: Mapping[str, Array]) -> None:
                 write_array(stream, array, allow_pickle=False)
 
 
-def _to_array(name: str, value: Any) -> Array:
+def to_array(name: str, value: Any) -> Array:
+    """A plain array of numbers or booleans; raises ``InputError`` for anything else."""
     import numpy as np
 
     if hasattr(value, "detach"):
@@ -213,7 +214,8 @@ def _to_array(name: str, value: Any) -> Array:
     return array
 
 
-def _is_array(value: Any) -> bool:
+def is_array(value: Any) -> bool:
+    """Whether it is a numpy array or a tensor."""
     import numpy as np
 
     return isinstance(value, np.ndarray | np.generic) or hasattr(value, "detach")
@@ -222,7 +224,7 @@ def _is_array(value: Any) -> bool:
 def _is_arrays(value: Any) -> bool:
     """Whether this is one sample: arrays by name, or in order."""
     items = value.values() if isinstance(value, Mapping) else value
-    return isinstance(value, Mapping | list | tuple) and bool(value) and all(map(_is_array, items))
+    return isinstance(value, Mapping | list | tuple) and bool(value) and all(map(is_array, items))
 
 
 def _is_spec(value: Any) -> bool:

@@ -151,7 +151,6 @@ def cli() -> None:
 )
 @click.option(
     "--range",
-    "range_rule",
     type=click.Choice(["minmax", "percentile", "mse"]),
     help="How ranges follow from values [default: minmax].",
 )
@@ -164,13 +163,10 @@ def cli() -> None:
 @click.option(
     "--io-type", type=click.Choice(["float", "int8"]), help="What integer artifacts take and give [default: float]."
 )
-@click.option(
-    "--require-full-integer", is_flag=True, help="Fail where an operator of an int8 file computes in float."
-)
+@click.option("--require-full-integer", is_flag=True, help="Fail where an operator of an int8 file computes in float.")
 @click.option("--auto-mixed", is_flag=True, help="Keep the fewest layers in float with which int8 meets its gates.")
 @click.option(
     "--min-sqnr",
-    "least_sqnr",
     type=Number(min=0),
     metavar="DB",
     help="Lowest SQNR of integer artifacts [default: 15].",

@@ -6,13 +6,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from convert.errors import InputError
 from convert.jobs import Ended, Runner, Worker, WorkerPython
 from convert.options import Options
+from convert.records import Quantization
 from convert.serial import to_plain
 from convert.targets.base import Target
 from convert.toolchains import Environment, find, install_command
@@ -51,6 +52,21 @@ class Context:
     def work(self) -> Path:
         """Folder for everything that is thrown away at the end."""
         return self.folder / "work"
+
+    @property
+    def quantization(self) -> Quantization:
+        """What was asked for integer artifacts, with the place of the data once they have been stored."""
+        asked = self.options.quantization
+        if not self.stored_data.is_dir():
+            return asked
+        from convert.quantize.spool import is_spool  # numpy, which this process needs for nothing else
+
+        return replace(asked, stored=str(self.stored_data)) if is_spool(self.stored_data) else asked
+
+    @property
+    def stored_data(self) -> Path:
+        """Folder for calibration data that only the user's code or torch can read."""
+        return self.work / "calibration"
 
     @property
     def golden_folder(self) -> Path:

@@ -103,6 +103,7 @@ def make_golden(context: Context, say: Callable[[str], None]) -> Golden:
             "folder": str(context.golden_folder),
             "half": "float16" in options.precisions,
             "calibration": options.quantization if INTEGER & set(options.precisions) else None,
+            "store": str(context.stored_data),
         },
         say,
     )

@@ -252,6 +252,7 @@ class Quantization:
         least_sqnr: lowest signal-to-quantization-noise ratio of any output, in dB; None for the precision's own.
         metric: ``file.py:function``, from predictions and data to one number, larger is better; None for none.
         max_drop: how much lower than the source's the metric may be.
+        stored: folder with the data as this run has read them; None where they are read from ``calibration`` itself.
     """
 
     calibration: str | None = None
@@ -265,6 +266,7 @@ class Quantization:
     least_sqnr: float | None = None
     metric: str | None = None
     max_drop: float | None = None
+    stored: str | None = None
 
 
 @dataclass(frozen=True)
@@ -282,7 +284,8 @@ class Quality:
     Attributes:
         samples: number of samples compared.
         sqnr_db: ratio of the signal to the quantization noise; larger is better.
-        agreement: share of samples with the same first class; None for an output that is no row of scores.
+        agreement: share of samples whose first class is the source's, of integer outputs that of equal elements; None
+            for other outputs.
     """
 
     output: str

@@ -50,10 +50,12 @@ class Route:
 class CalibrationData(Protocol):
     """Inputs that a model really gets. Every iteration starts anew; batches are read one at a time."""
 
-    #: Hash of the data and of how they are read; equal keys mean equal batches.
-    key: str
     #: The values were drawn at random, so that ranges and accuracy mean nothing.
     random: bool
+
+    @property
+    def key(self) -> str:
+        """Hash of the data and of how they are read; equal keys mean equal batches."""
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Feeds of the source: each input name with an array of its own dtype, dynamic dimensions at their optimum."""

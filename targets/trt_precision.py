@@ -16,6 +16,7 @@ import numpy as np
 
 from convert.errors import StageError
 from convert.golden_io import CaseData, load_case
+from convert.precisions import LEAST_AGREEMENT, LEAST_SQNR_DB
 from convert.records import Operators
 from convert.targets.base import BuildRequest
 from convert.targets.onnx_files import save_graph
@@ -26,8 +27,6 @@ from convert.targets.onnx_quant_plan import TENSORRT
 from convert.targets.onnx_quant_read import operators_as_written
 
 #: Lowest SQNR in dB of int8 where the user asks for none; a trained CNN has 30 or more.
-LEAST_SQNR = 15.0
-_LEAST_AGREEMENT = 0.9
 _MOST_BATCHES = 8
 #: No limit, in a form that JSON has.
 _UNLIMITED = float(np.finfo(np.float32).max)
@@ -91,7 +90,7 @@ def _runner(file: Path) -> Any:
 def least_sqnr(request: BuildRequest) -> float:
     """The lowest SQNR in dB that passes."""
     asked = request.quantization.least_sqnr
-    return LEAST_SQNR if asked is None else asked
+    return LEAST_SQNR_DB if asked is None else asked
 
 
 def _real(request: BuildRequest, cases: Mapping[str, CaseData]) -> Iterator[CaseData]:
@@ -121,14 +120,14 @@ def _require_right(request: BuildRequest, file: Path, cases: Mapping[str, CaseDa
         if not figure >= least:
             raise StageError(
                 f"output {name} of the int8 graph has an SQNR of {figure:.1f} dB on real inputs, and {least:g} are "
-                "wanted; try another --range-rule, more calibration data, or float16"
+                "wanted; try another --range, more calibration data, or float16"
             )
     for name in pairs.keys() - figures.keys():
         share = float(np.mean([np.mean(mine == theirs) for mine, theirs in pairs[name]]))
-        if not share >= _LEAST_AGREEMENT:
+        if not share >= LEAST_AGREEMENT:
             raise StageError(
                 f"output {name} of the int8 graph has {share:.0%} of its integers as the source has, and "
-                f"{_LEAST_AGREEMENT:.0%} are wanted; try another --range-rule, more calibration data, or float16"
+                f"{LEAST_AGREEMENT:.0%} are wanted; try another --range, more calibration data, or float16"
             )
     worst = f"SQNR {min(figures.values()):.1f} dB" if figures else "integers agree"
     return f"the QDQ graph was checked on {len(next(iter(pairs.values())))} real batches by onnxruntime: {worst}"
@@ -162,7 +161,7 @@ def _limits(request: BuildRequest, cases: Mapping[str, CaseData]) -> dict[str, d
 
 def _limit(value: Any, share: float | None) -> dict[str, float]:
     if value.dtype.kind != "f":
-        return {"agreement": 0.0 if share is None else _LEAST_AGREEMENT}
+        return {"agreement": 0.0 if share is None else LEAST_AGREEMENT}
     if share is None:
         return {"max_error": _UNLIMITED, "rms_error": _UNLIMITED}
     rms = float(np.sqrt(np.mean(value.astype(np.float64) ** 2))) if value.size else 0.0

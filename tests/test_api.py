@@ -210,7 +210,7 @@ def test_examples_become_samples_unless_there_are_some(factory: str, monkeypatch
         ({"targets": []}, "--target '' names nothing; choose from "),
         (
             {"targets": "onnx", "target": "onnx"},
-            "there is no option 'target'; there are allow_deferred, bench_seconds,",
+            "there is no option 'target'; there are allow_deferred, auto_mixed, bench_seconds,",
         ),
         ({"targets": "onnx", "quiet": True}, "there is no option 'quiet'; there are "),
         ({"targets": "onnx", "trust_pickle": "yes"}, "trust_pickle is 'yes'; give True or False"),

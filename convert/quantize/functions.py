@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import random
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from convert.errors import InputError
 from convert.models import factory
@@ -19,8 +24,19 @@ IMAGES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".pgm", ".t
 
 def read_function(spec: str, names: Sequence[str]) -> Iterator[Piece]:
     """What ``file.py:function`` returns or yields: a data set, a loader, a generator, a list, or whole arrays."""
-    value = factory.call(*split_factory(spec))
+    where, name = split_factory(spec)
+    factory.module(where)
+    _seed()
+    value = factory.call(where, name)
     yield from _guarded(pieces_of(value, names, spec), spec)
+
+
+def _seed() -> None:
+    """Data that are shuffled or changed at random are the same whenever they are read."""
+    random.seed(0)
+    np.random.seed(0)
+    with suppress(ImportError):  # imported here at the latest, for the user's function may do it as late as it likes
+        import_module("torch").manual_seed(0)
 
 
 def _guarded(pieces: Iterator[Piece], spec: str) -> Iterator[Piece]:
@@ -29,14 +45,15 @@ def _guarded(pieces: Iterator[Piece], spec: str) -> Iterator[Piece]:
         yield from pieces
     except InputError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(f"{spec} failed while it gave samples: {factory.one_line(error)}") from error
 
 
 def read_images(folder: Path, preprocess: str, names: Sequence[str], spec: str) -> Iterator[Piece]:
     """Every image below ``folder`` in order of its path, through the user's ``preprocess``.
 
-    The function gets the image as Pillow opens it, in RGB, or its ``pathlib.Path`` if its argument is called ``path``.
+    The function gets the image as Pillow opens it, in RGB, or its ``pathlib.Path`` if its first argument is called
+    ``path`` or ``file``.
     Images in folders below ``folder`` are labelled with the number of the first of these, in order of their names.
 
     Raises:
@@ -46,6 +63,7 @@ def read_images(folder: Path, preprocess: str, names: Sequence[str], spec: str) 
     if not files:
         raise InputError(f"{spec} has no images in it; allowed are {', '.join(sorted(IMAGES))}")
     function = factory.find(*split_factory(preprocess))
+    _seed()
     load: Callable[[Path], Any] = (lambda path: path) if _takes_path(function) else _loader(preprocess)
     classes = {name: place for place, name in enumerate(sorted({file.relative_to(folder).parts[0] for file in files}))}
     labelled = all(len(file.relative_to(folder).parts) > 1 for file in files)
@@ -53,7 +71,7 @@ def read_images(folder: Path, preprocess: str, names: Sequence[str], spec: str) 
         image = load(file)
         try:
             value = function(image)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise InputError(f"{preprocess} failed on {file}: {factory.one_line(error)}") from error
         found = piece(value, names, preprocess, table=False)
         labels = (classes[file.relative_to(folder).parts[0]],) if labelled else ()
@@ -65,7 +83,7 @@ def _takes_path(function: Callable[..., Any]) -> bool:
         first = next(iter(inspect.signature(function).parameters), "")
     except (TypeError, ValueError):
         return False
-    return first == "path"
+    return first in ("path", "file")
 
 
 def _loader(preprocess: str) -> Callable[[Path], Any]:
@@ -74,7 +92,7 @@ def _loader(preprocess: str) -> Callable[[Path], Any]:
     except ImportError:
         raise InputError(
             f"{preprocess} takes images as Pillow opens them, and Pillow is not installed; install it, or call the "
-            "argument of the function path to get the path of each image"
+            "first argument of the function path to get the path of each image"
         ) from None
 
     def load(path: Path) -> Any:

@@ -11,8 +11,8 @@ import numpy as np
 from convert.errors import InputError
 
 Array = np.ndarray[Any, Any]
-#: Keys of a dict that hold what the model is trained on and does not take.
-LABELS = ("label", "labels", "target", "targets")
+#: What can be given, for messages.
+FORMS = "a .npz, a .npy, a .pt, a folder of images with --preprocess, file.py:function, or the word random"
 
 
 @dataclass(frozen=True)
@@ -60,22 +60,14 @@ def piece(value: Any, names: Sequence[str], spec: str, *, table: bool) -> Piece:
 
 
 def _by_name(value: Mapping[Any, Any], names: Sequence[str], spec: str, table: bool) -> Piece:
-    labels = [key for key in value if key in LABELS and key not in names]
-    have = [str(key) for key in value if key not in labels]
-    missing = [name for name in names if name not in have]
+    missing = [name for name in names if name not in value]
     if missing:
-        only = f"{', '.join(have) or 'nothing'}" + (f" and labels ({', '.join(labels)})" if labels else "")
+        have = ", ".join(map(str, value)) or "nothing"
         raise InputError(
-            f"{spec} has {only}, but the model takes {', '.join(names)}; give an array under each of these names"
-        )
-    extra = [name for name in have if name not in names]
-    if extra:
-        raise InputError(
-            f"{spec} has {extra[0]}, which is no input of the model ({', '.join(names)}); leave it out, or call it "
-            "labels if that is what it is"
+            f"{spec} has {have}, but the model takes {', '.join(names)}; give an array under each of these names"
         )
     values = {name: array_of(name, value[name], spec) for name in names}
-    return Piece(values, tuple(value[key] for key in labels), table)
+    return Piece(values, tuple(one for key, one in value.items() if key not in names), table)
 
 
 def _count(value: Sequence[Any]) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from convert.errors import InputError
-from convert.models.content import head
-from convert.quantize.asked import FORMS
+from convert.models.content import ZIP_ERRORS, bomb_problem, head
+from convert.paths import exists, is_folder
 from convert.quantize.functions import read_function, read_images
-from convert.quantize.pieces import Piece
+from convert.quantize.pieces import FORMS, Piece
 from convert.quantize.tables import read_npy, read_npz, read_saved
 
 
@@ -26,11 +27,18 @@ def read(spec: str, preprocess: str | None, names: Sequence[str], trust: bool) -
         InputError: while it is read, where it holds something else.
     """
     path = Path(spec)
-    if path.is_dir():
-        return read_images(path, preprocess or "", names, spec)
-    if not path.exists():
+    if is_folder(path):
+        if preprocess is None:
+            raise InputError(f"{spec} is a folder; say how its images become inputs with --preprocess file.py:function")
+        return read_images(path, preprocess, names, spec)
+    if not exists(path):
+        if ":" not in path.name:
+            raise InputError(f"there is no file {spec}; give {FORMS}")
         return read_function(spec, names)
-    start = head(path)
+    try:
+        start = head(path)
+    except OSError as error:
+        raise InputError(f"{spec} cannot be read ({error.strerror}); check its permissions") from error
     if not start:
         raise InputError(f"{spec} is empty; give {FORMS}")
     if start.startswith(b"\x93NUMPY"):
@@ -43,10 +51,12 @@ def read(spec: str, preprocess: str | None, names: Sequence[str], trust: bool) -
 
 
 def _is_npz(path: Path) -> bool:
-    import zipfile
-
     try:
         with zipfile.ZipFile(path) as archive:
-            return all(name.endswith(".npy") for name in archive.namelist())
-    except zipfile.BadZipFile as error:
+            problem = bomb_problem(archive, path.stat().st_size)
+            names = archive.namelist()
+    except ZIP_ERRORS as error:
         raise InputError(f"{path} is a zip file that was cut short or damaged ({error}); copy it again") from error
+    if problem:
+        raise InputError(f"{path} is not read: {problem}")
+    return all(name.endswith(".npy") for name in names)

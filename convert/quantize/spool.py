@@ -1,16 +1,16 @@
-"""Batches on disk: the user's data is read once, and every worker gets exactly the same from here.
+"""Batches on disk, one file for each input: memory holds one batch at a time, and reading needs numpy alone.
 
-So no worker needs the user's code, torch or Pillow, and what is random in that code is random only once. Memory holds
-one batch at a time.
+Labels can be anything and are pickled, so a folder is read only if this run has written it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
+import pickle
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from math import prod
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,123 +20,88 @@ from convert.errors import InputError
 from convert.quantize.batching import Batch
 from convert.serial import write_json
 
-INDEX = "index.json"
+_INDEX = "convert-data.json"
+_LABELS = "labels.pickle"
 #: Bytes that are left free on the disk.
 _SPARE = 1 << 30
 
 Array = np.ndarray[Any, Any]
 
 
-class Spool:
-    """What :func:`write` left in a folder; serves as :class:`convert.targets.base.CalibrationData`."""
-
-    def __init__(self, folder: Path) -> None:
-        """Read the index."""
-        self.folder = folder
-        index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
-        self.key: str = index["key"]
-        self.random: bool = index["random"]
-        #: The data as the user named them, for messages.
-        self.name: str = index["name"]
-        self.samples: int = index["samples"]
-        self._counts: list[int] = index["counts"]
-        self._columns: list[dict[str, Any]] = index["columns"]
-
-    def __iter__(self) -> Iterator[dict[str, Array]]:
-        """The feeds of every batch, from the first."""
-        return (batch.feeds for batch in self.batches())
-
-    def __len__(self) -> int:
-        """How many batches there are."""
-        return len(self._counts)
-
-    def batches(self) -> Iterator[Batch]:
-        """Every batch with its labels, from the first."""
-        with ExitStack() as stack:
-            streams = [stack.enter_context((self.folder / column["file"]).open("rb")) for column in self._columns]
-            for samples in self._counts:
-                arrays = [_read(stream, column, samples) for stream, column in zip(streams, self._columns, strict=True)]
-                pairs = list(zip(self._columns, arrays, strict=True))
-                feeds = {column["name"]: array for column, array in pairs if column["role"] == "input"}
-                yield Batch(feeds, tuple(array for column, array in pairs if column["role"] == "label"), samples)
+def is_spool(folder: Path) -> bool:
+    """Whether :func:`write_spool` filled ``folder``."""
+    try:
+        return (folder / _INDEX).is_file()
+    except (OSError, ValueError):
+        return False
 
 
-def _read(stream: IO[bytes], column: dict[str, Any], samples: int) -> Array:
-    shape = tuple(column["shape"])
-    if column["role"] == "label":
-        shape = (samples, *shape)
-    dtype = np.dtype(column["dtype"])
-    # bytearray, so that nothing is read-only.
-    return np.frombuffer(bytearray(stream.read(int(np.prod(shape)) * dtype.itemsize)), dtype).reshape(shape)
+def read_index(folder: Path) -> dict[str, Any]:
+    """What stands in the index: ``samples`` of each batch, ``columns``, and all that was added."""
+    return dict(json.loads((folder / _INDEX).read_text(encoding="utf-8")))
 
 
-def there(folder: Path) -> bool:
-    """Whether a spool was written to ``folder``."""
-    return (folder / INDEX).is_file()
+def read_spool(folder: Path, *, labels: bool) -> Iterator[Batch]:
+    """Every batch from the first, with its labels where these are asked for and were written."""
+    index = read_index(folder)
+    with ExitStack() as stack:
+        streams = [stack.enter_context((folder / column["file"]).open("rb")) for column in index["columns"]]
+        told = stack.enter_context((folder / _LABELS).open("rb")) if labels and index["labels"] else None
+        for samples in index["samples"]:
+            pairs = zip(index["columns"], streams, strict=True)
+            feeds = {column["name"]: _read(stream, column) for column, stream in pairs}
+            yield Batch(feeds, None if told is None else pickle.load(told), samples, index["room"])  # noqa: S301  (our own file)
 
 
-def write(folder: Path, batches: Iterable[Batch], name: str, *, random: bool = False) -> Spool:
-    """Write ``batches``, all of one form, to the new ``folder``.
+def _read(stream: IO[bytes], column: Mapping[str, Any]) -> Array:
+    dtype, shape = np.dtype(column["dtype"]), tuple(column["shape"])
+    # A bytearray, so that the array can be written to as any other.
+    return np.frombuffer(bytearray(stream.read(prod(shape) * dtype.itemsize)), dtype).reshape(shape)
+
+
+def write_spool(folder: Path, batches: Iterable[Batch], more: Mapping[str, Any], key: Callable[[], str]) -> None:
+    """Write ``batches``, which are read one at a time, to the new ``folder``.
 
     Args:
         folder: is made.
-        batches: read one at a time.
-        name: what the user called the data.
-        random: they were drawn.
+        batches: all of one form.
+        more: goes into the index.
+        key: asked for when all have been read.
 
     Raises:
-        InputError: the disk is too small, or labels change their form.
+        InputError: the disk is too small.
     """
     folder.mkdir(parents=True)
-    digest, counts, columns = hashlib.sha256(), [], []  # type: ignore[var-annotated]
-    try:
-        with ExitStack() as stack:
-            streams: list[IO[bytes]] = []
-            for batch in batches:
-                arrays = [*batch.feeds.values(), *batch.labels]
-                if not columns:
-                    columns = _columns(batch)
-                    digest.update(json.dumps(columns).encode())
-                    streams = [stack.enter_context((folder / column["file"]).open("wb")) for column in columns]
-                _require_same(columns, batch, name)
-                _require_space(folder, sum(array.nbytes for array in arrays), name, sum(counts))
-                for stream, array in zip(streams, arrays, strict=True):
-                    content = np.ascontiguousarray(array).tobytes()
-                    stream.write(content)
-                    digest.update(content)
-                counts.append(batch.samples)
-    except OSError as error:
-        raise InputError(_too_large(name, sum(counts), f"cannot be stored in {folder} ({error.strerror})")) from error
-    index = {"key": digest.hexdigest(), "random": random, "name": name, "samples": sum(counts)}
-    write_json(folder / INDEX, index | {"counts": counts, "columns": columns})
-    return Spool(folder)
+    columns: list[dict[str, Any]] = []
+    samples: list[int] = []
+    labelled, room = False, 0
+    with ExitStack() as stack:
+        streams: list[IO[bytes]] = []
+        told = stack.enter_context((folder / _LABELS).open("wb"))
+        for batch in batches:
+            if not columns:
+                columns = _columns(batch)
+                streams = [stack.enter_context((folder / column["file"]).open("wb")) for column in columns]
+            labelled, room = labelled or batch.labels is not None, batch.room
+            _write(batch, streams, told, folder, f"{more['name']}, {sum(samples)} samples of which were stored")
+            samples.append(batch.samples)
+    index = {"key": key(), "samples": samples, "room": room, "columns": columns, "labels": labelled}
+    write_json(folder / _INDEX, index | dict(more))
 
 
 def _columns(batch: Batch) -> list[dict[str, Any]]:
-    inputs = [("input", name, value, value.shape) for name, value in batch.feeds.items()]
-    labels = [("label", str(place), value, value.shape[1:]) for place, value in enumerate(batch.labels)]
     return [
-        {"file": f"{place}.bin", "role": role, "name": name, "dtype": value.dtype.str, "shape": list(shape)}
-        for place, (role, name, value, shape) in enumerate((*inputs, *labels))
+        {"file": f"{place}.bin", "name": name, "dtype": value.dtype.str, "shape": list(value.shape)}
+        for place, (name, value) in enumerate(batch.feeds.items())
     ]
 
 
-def _require_same(columns: list[dict[str, Any]], batch: Batch, name: str) -> None:
-    found = _columns(batch)
-    if found != columns:
-        old, new = next(
-            ((a, b) for a, b in zip(columns, found, strict=False) if a != b), ({"dtype": "no"}, {"dtype": "more"})
-        )
-        raise InputError(
-            f"{name} changes its form (labels are {old['dtype']}{old.get('shape', '')} first and "
-            f"{new['dtype']}{new.get('shape', '')} later); give all samples alike"
-        )
-
-
-def _require_space(folder: Path, size: int, name: str, samples: int) -> None:
+def _write(batch: Batch, streams: list[IO[bytes]], told: IO[bytes], folder: Path, what: str) -> None:
+    size = sum(value.nbytes for value in batch.feeds.values())
     if shutil.disk_usage(folder).free - size < _SPARE:
-        raise InputError(_too_large(name, samples, f"leave less than 1 GiB free on the disk of {folder}"))
-
-
-def _too_large(name: str, samples: int, what: str) -> str:
-    return f"more than {samples} samples of {name} {what}; use fewer with --calibration-samples N"
+        raise InputError(
+            f"the disk of {folder} has less than 1 GiB left for {what}; use fewer with --calibration-samples"
+        )
+    for stream, value in zip(streams, batch.feeds.values(), strict=True):
+        stream.write(np.ascontiguousarray(value).data)
+    pickle.dump(batch.labels, told)

@@ -5,6 +5,7 @@ Arrays of numpy are read a few rows at a time, compressed or not, so that memory
 
 from __future__ import annotations
 
+import math
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -15,11 +16,14 @@ import numpy as np
 
 from convert.errors import InputError
 from convert.models import unpickle
-from convert.quantize.pieces import LABELS, Piece, is_array, piece
+from convert.models.content import ZIP_ERRORS
+from convert.quantize.pieces import Piece, is_array, piece
 
 Array = np.ndarray[Any, Any]
 #: Bytes of one array that are in memory at a time.
-CHUNK = 1 << 22
+CHUNK = 1 << 20
+#: Bytes of one sample beyond which a file is not believed.
+_MOST_ROW = 1 << 30
 
 
 class Rows:
@@ -33,18 +37,24 @@ class Rows:
             version = np.lib.format.read_magic(stream)
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             self.shape, fortran, self.dtype = read(stream)
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        except ZIP_ERRORS as error:
             raise InputError(f"{name} in {spec} cannot be read ({error}); save it again with numpy.savez") from error
-        if self.dtype.hasobject or self.dtype.kind not in "fiub":
+        if self.dtype.kind not in "fiubU":
             raise InputError(
-                f"{name} in {spec} holds {self.dtype}; only numbers and booleans can be used, and nothing is unpickled"
+                f"{name} in {spec} holds {self.dtype}; only numbers, booleans and texts (as labels) can be used, and "
+                "nothing is unpickled"
             )
         if not self.shape:
             raise InputError(f"{name} in {spec} is a single number; its first axis must count samples")
-        # In this rare order a row is spread over the whole file.
-        self._whole = self._all(fortran) if fortran else None
-        self._row = int(np.prod(self.shape[1:], dtype=np.int64)) * self.dtype.itemsize
+        self._row = math.prod(self.shape[1:]) * self.dtype.itemsize
         self._next = 0
+        if self._row > _MOST_ROW:
+            raise InputError(
+                f"one sample of {name} in {spec} has {self._row / 2**30:.3g} GiB (its shape is {list(self.shape)}); "
+                "its first axis must count samples"
+            )
+        # In this rare order a row is spread over the whole file.
+        self._whole = self._all() if fortran and len(self.shape) > 1 else None
 
     @property
     def per_chunk(self) -> int:
@@ -59,9 +69,9 @@ class Rows:
             return np.ascontiguousarray(self._whole[start : start + count])
         return np.frombuffer(self._bytes(count * self._row), self.dtype).reshape(count, *self.shape[1:])
 
-    def _all(self, fortran: bool) -> Array:
-        values = np.frombuffer(self._bytes(int(np.prod(self.shape)) * self.dtype.itemsize), self.dtype)
-        return values.reshape(self.shape, order="F" if fortran else "C")
+    def _all(self) -> Array:
+        values = np.frombuffer(self._bytes(math.prod(self.shape) * self.dtype.itemsize), self.dtype)
+        return values.reshape(self.shape, order="F")
 
     def _bytes(self, count: int) -> bytes:
         parts, left = [], count
@@ -69,7 +79,7 @@ class Rows:
             while left and (part := self._stream.read(left)):
                 parts.append(part)
                 left -= len(part)
-        except (OSError, EOFError, zipfile.BadZipFile, zipfile.zlib.error) as error:  # type: ignore[attr-defined]
+        except ZIP_ERRORS as error:
             raise InputError(f"{self._spec} is damaged at {self.name} ({error}); copy it again") from error
         if left:
             raise InputError(f"{self._spec} was cut short: {left} bytes of {self.name} are missing; copy it again")
@@ -94,7 +104,7 @@ def read_npz(path: Path, names: Sequence[str], spec: str) -> Iterator[Piece]:
             archive = stack.enter_context(zipfile.ZipFile(path))
             # Their checksums are looked at when the end of each is read.
             streams = {name[:-4]: stack.enter_context(archive.open(name)) for name in archive.namelist()}
-        except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        except ZIP_ERRORS as error:
             raise InputError(f"{spec} is a zip file that was cut short or damaged ({error}); copy it again") from error
         yield from _pieces([Rows(name, stream, spec) for name, stream in streams.items()], names, spec)
 
@@ -120,7 +130,7 @@ def read_saved(path: Path, names: Sequence[str], spec: str, trust: bool) -> Iter
 
 def pieces_of(value: Any, names: Sequence[str], spec: str) -> Iterator[Piece]:
     """Whole arrays at once, else the items of anything that can be iterated."""
-    if is_table(value):
+    if is_table(value, names):
         yield piece(value, names, spec, table=True)
         return
     if isinstance(value, str | bytes) or not (hasattr(value, "__iter__") or hasattr(value, "__getitem__")):
@@ -129,10 +139,10 @@ def pieces_of(value: Any, names: Sequence[str], spec: str) -> Iterator[Piece]:
         yield piece(item, names, spec, table=False)
 
 
-def is_table(value: Any) -> bool:
+def is_table(value: Any, names: Sequence[str]) -> bool:
     """Whether it is all the data: an array, a dict of arrays, or a tuple of arrays."""
     if isinstance(value, Mapping):
-        return all(is_array(one) or key in LABELS for key, one in value.items())
+        return all(is_array(one) or key not in names for key, one in value.items())
     return is_array(value) or (isinstance(value, tuple) and len(value) > 0 and all(map(is_array, value)))
 
 

@@ -68,7 +68,7 @@ def remarks(outcome: Outcome) -> list[str]:
 
 
 def _quality_line(quality: Quality) -> str:
-    agreement = "" if quality.agreement is None else f", same first class in {quality.agreement:.1%}"
+    agreement = "" if quality.agreement is None else f", agreement {quality.agreement:.1%}"
     return (
         f"quality of {quality.output} on {quality.samples} samples: SQNR {quality.sqnr_db:.1f} dB, cosine "
         f"{quality.cosine:.6f}, largest error {quality.max_error:.2g}{agreement}"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from convert.paths import is_folder
 from convert.records import Golden, Kind, Quantization
 from convert.worker import Channel
 
@@ -13,14 +15,18 @@ if TYPE_CHECKING:
     from convert.stages.running import Opened
 
 MOST_CASES = 4
+#: What every worker can read where it lies, with numpy alone.
+_PLAIN = (".npy", ".npz")
 
 
 def calibration_data(asked: Quantization, golden: Golden) -> Data | None:
     """The data as feeds of the source; None where the user gave none."""
-    from convert.quantize.data import open_data
+    from convert.quantize.data import open_data, stored
 
     if asked.calibration is None:
         return None
+    if asked.stored is not None:
+        return stored(Path(asked.stored))
     return open_data(asked.calibration, golden, asked.preprocess, asked.limit)
 
 
@@ -36,18 +42,27 @@ def quality_data(asked: Quantization, samples: str | None, golden: Golden) -> Da
 
 
 def with_calibration(
-    opened: Opened, asked: Quantization, channel: Channel
+    opened: Opened, asked: Quantization, folder: Path, channel: Channel, *, trust_pickle: bool
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     """The samples to prove on: those of ``--samples``, else the first batches of the calibration data; and notes.
+
+    Data that need torch, other packages or code of the user's to be read are left in ``folder`` for other workers,
+    which have none of these; so that code runs once, too.
 
     Raises:
         InputError: the data do not fit the model.
     """
-    interface = Golden(Kind.FACTORY, "", 0, 0, tuple(opened.specs), tuple(opened.dims), (), (), "")
-    data = calibration_data(asked, interface)
-    if data is None:
+    from convert.quantize.data import open_data, store
+
+    if asked.calibration is None:
         return opened.samples, ()
+    interface = Golden(Kind.FACTORY, "", 0, 0, tuple(opened.specs), tuple(opened.dims), (), (), "")
     channel.say("reading the calibration data")
-    data.check()
+    data = open_data(asked.calibration, interface, asked.preprocess, asked.limit, trust_pickle=trust_pickle)
+    plain = data.random or (asked.calibration.endswith(_PLAIN) and not is_folder(Path(asked.calibration)))
+    if plain:
+        data.check()
+    else:
+        data = store(data, folder, labels=asked.metric is not None)
     notes = ("the calibration data are random, so that ranges and accuracy mean nothing",) if data.random else ()
     return opened.samples or list(islice(data, MOST_CASES)), notes

@@ -34,10 +34,12 @@ def run(args: dict[str, Any], channel: Channel) -> Golden:
     channel.say("loading the source")
     opened = open_source(args, channel)
     _require_repeatable(opened.source, opened.specs, opened.dims)
-    notes = (*random_weights(from_plain(ModelRef, args["ref"]), opened.source.loaded), *opened.notes)
+    ref = from_plain(ModelRef, args["ref"])
+    notes = (*random_weights(ref, opened.source.loaded), *opened.notes)
     samples, said = opened.samples, tuple[str, ...]()
     if args.get("calibration"):
-        samples, said = with_calibration(opened, from_plain(Quantization, args["calibration"]), channel)
+        asked = from_plain(Quantization, args["calibration"])
+        samples, said = with_calibration(opened, asked, Path(args["store"]), channel, trust_pickle=ref.trust_pickle)
     return _golden(opened.source, opened.specs, opened.dims, samples, (*notes, *said), Path(args["folder"]), channel)
 
 

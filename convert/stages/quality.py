@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +22,23 @@ def run(args: dict[str, Any], channel: Channel) -> dict[str, Any]:
     session = load_target(artifact.target).open(artifact, Path(args["folder"]), int(args["threads"]))
     tally = Tally()
     rows: list[dict[str, Any]] = []
-    for index, (name, count) in enumerate(args["batches"]):
+    for index, (name, count, room) in enumerate(args["batches"]):
         channel.say(f"measuring quality, batch {index + 1} of {len(args['batches'])}")
         data = load_arrays(Path(args["reference"]) / name)
         actual = {key: np.array(value) for key, value in session.run(data.feeds).items()}
-        tally.add(data.outputs, actual, count)
-        rows.append({key: _real(value, count) for key, value in actual.items()})
+        tally.add(data.outputs, actual, count, room)
+        rows.append(real(actual, count, room))
     session.close()
     if args["predictions"]:
         np.savez(args["predictions"], **joined(rows))
     return {"quality": tally.result()}
 
 
-def _real(value: Any, count: int) -> Any:
-    """A batch without the samples that only fill it up."""
-    return value[:count] if value.ndim and value.shape[0] > count else value
+def real(arrays: Mapping[str, Any], count: int, room: int) -> dict[str, Any]:
+    """The arrays of a batch without the samples that only fill it up; one sample without an axis for it gets one."""
+    if not room:
+        return {key: value[None] for key, value in arrays.items()}
+    return {key: value[:count] if value.ndim and value.shape[0] == room else value for key, value in arrays.items()}
 
 
 def joined(rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -22,19 +22,20 @@ def run(args: dict[str, Any], channel: Channel) -> dict[str, Any]:
     """Write feeds and outputs of up to 512 samples to ``args['folder']``, a file a batch.
 
     Returns:
-        ``batches``: name of the file and number of real samples of each; ``random``: the data were drawn.
+        ``batches``: of each the name of its file, its number of real samples, and the length of the axis that counts
+        them (0 where none does).
     """
     golden = from_plain(Golden, args["golden"])
     ref = from_plain(ModelRef, args["ref"])
     loaded = load(ref)
     source = Source(loaded, plan_call(loaded, tuple(spec.name for spec in golden.inputs)), False, ref.path)
     data = quality_data(from_plain(Quantization, args["quantization"]), args["samples"], golden)
-    batches: list[tuple[str, int]] = []
-    for index, (feeds, _, count) in enumerate(data.batches()):
+    batches: list[tuple[str, int, int]] = []
+    for index, batch in enumerate(data.batches()):
         channel.say(f"running the source on real data, batch {index + 1}")
         name = f"{index:05d}.npz"
-        save_arrays(Path(args["folder"]) / name, CaseData(dict(feeds), source.run(feeds), {}))
-        batches.append((name, count))
-        if sum(count for _, count in batches) >= MOST_SAMPLES:
+        save_arrays(Path(args["folder"]) / name, CaseData(batch.feeds, source.run(batch.feeds), {}))
+        batches.append((name, batch.samples, batch.room))
+        if sum(count for _, count, _ in batches) >= MOST_SAMPLES:
             break
-    return {"batches": batches, "random": data.random}
+    return {"batches": batches}

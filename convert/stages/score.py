@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from convert.golden_io import load_arrays
+from convert.quantize.data import Data
 from convert.quantize.metric import score
 from convert.records import Golden, Quantization
 from convert.serial import from_plain
 from convert.stages.calibration import quality_data
-from convert.stages.quality import joined
+from convert.stages.quality import joined, real
 from convert.worker import Channel
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Feeds and labels of every batch that the source was run on, as often as the user's function asks."""
+
+    data: Data
+    batches: int
+
+    def __iter__(self) -> Iterator[tuple[dict[str, Any], Any]]:
+        """Without the samples that only fill a batch up."""
+        for batch, _ in zip(self.data.batches(), range(self.batches), strict=False):
+            yield real(batch.feeds, batch.samples, batch.room), batch.labels
 
 
 def run(args: dict[str, Any], channel: Channel) -> dict[str, float]:
@@ -22,19 +38,11 @@ def run(args: dict[str, Any], channel: Channel) -> dict[str, float]:
     asked = from_plain(Quantization, args["quantization"])
     golden = from_plain(Golden, args["golden"])
     assert asked.metric is not None  # noqa: S101  (else nobody asks)
+    sys.path[:0] = [folder for folder in args["code"] if folder not in sys.path]
     channel.say("computing the metric")
-
-    def data() -> Iterator[tuple[dict[str, Any], Any]]:
-        pairs = zip(quality_data(asked, args["samples"], golden).batches(), args["batches"], strict=False)
-        for (feeds, labels, count), _ in pairs:
-            yield {name: value[:count] if value.ndim else value for name, value in feeds.items()}, labels
-
+    data = Scored(quality_data(asked, args["samples"], golden), len(args["batches"]))
     with np.load(args["predictions"], allow_pickle=False) as stored:
         predictions = {name: stored[name] for name in stored.files}
-    truth = joined([_outputs(Path(args["reference"]), name, count) for name, count in args["batches"]])
-    return {"source": score(asked.metric, truth, data()), "artifact": score(asked.metric, predictions, data())}
-
-
-def _outputs(folder: Path, name: str, count: int) -> dict[str, Any]:
-    outputs = load_arrays(folder / name).outputs
-    return {key: value[:count] if value.ndim and value.shape[0] > count else value for key, value in outputs.items()}
+    reference = Path(args["reference"])
+    truth = joined([real(load_arrays(reference / name).outputs, count, room) for name, count, room in args["batches"]])
+    return {"source": score(asked.metric, truth, data), "artifact": score(asked.metric, predictions, data)}

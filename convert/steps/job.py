@@ -86,7 +86,7 @@ def build_args(job: Job, route: Route, graph: Graph | None, base: Built | None, 
         "onnx": str(graph.file) if graph else None,
         "fixed": route.name == "litert-torch",
         "keep": job.kept,
-        "quantization": context.options.quantization,
+        "quantization": context.quantization,
         "settings": {"calibration_cache": str(cache_root() / "calibration")},
     }
     if route.needs == "base" and base is not None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from convert.context import Context, Say
 from convert.errors import StageError
-from convert.precisions import LEAST_SQNR_DB
+from convert.precisions import LEAST_AGREEMENT, LEAST_SQNR_DB
 from convert.records import Artifact, Golden, Quality, Score
 from convert.serial import from_plain
 from convert.steps.job import Job
@@ -39,21 +40,38 @@ def assess(job: Job, name: str, artifact: Artifact, folder: Path) -> Assessment:
         return Assessment(notes=("there is no real data, so the quality was not measured",))
     try:
         reference = _reference(context, job.golden, job.say)
+        if "note" in reference:
+            return Assessment(notes=(reference["note"],))
         quality, predictions = _measure(job, name, artifact, folder, reference)
         score = _score(context, job.golden, name, predictions, reference, job.say) if asked.metric else None
     except StageError as error:  # what cannot be measured has not met its gate
         return Assessment(reason=f"the quality could not be measured: {error.reason}")
     least = LEAST_SQNR_DB if asked.least_sqnr is None else asked.least_sqnr
-    low = [one for one in quality if not one.sqnr_db >= least]
-    reason = ""
-    if low:
-        worst = min(low, key=lambda one: one.sqnr_db)
-        reason = f"output {worst.output} has an SQNR of {worst.sqnr_db:.1f} dB on {worst.samples} samples, and "
-        reason += f"{least:g} dB are wanted (--min-sqnr)"
-    elif score is not None and not score.passed:
-        reason = f"the metric fell from {score.source:.4g} to {score.artifact:.4g}, by more than --max-drop "
-        reason += f"{score.max_drop:g}"
-    return Assessment(quality, score, reason)
+    return Assessment(quality, score, _missed(job.golden, quality, score, least))
+
+
+def _missed(golden: Golden, quality: Sequence[Quality], score: Score | None, least_sqnr: float) -> str:
+    """The gate that is missed, by the output that misses it most; empty where all are met."""
+    floats = {spec.name for spec in golden.outputs if spec.dtype.startswith(("float", "bfloat"))}
+    noisy = [one for one in quality if one.output in floats and not one.sqnr_db >= least_sqnr]
+    if noisy:
+        worst = min(noisy, key=lambda one: one.sqnr_db)
+        return (
+            f"output {worst.output} has an SQNR of {worst.sqnr_db:.1f} dB on {worst.samples} samples, and "
+            f"{least_sqnr:g} dB are wanted (--min-sqnr)"
+        )
+    other = [one for one in quality if one.output not in floats and not (one.agreement or 0) >= LEAST_AGREEMENT]
+    if other:
+        return (
+            f"{other[0].agreement or 0:.1%} of the elements of output {other[0].output} are the source's on "
+            f"{other[0].samples} samples, and {LEAST_AGREEMENT:.0%} are wanted"
+        )
+    if score is not None and not score.passed:
+        return (
+            f"the metric fell from {score.source:.4g} to {score.artifact:.4g}, by more than --max-drop "
+            f"{score.max_drop:g}"
+        )
+    return ""
 
 
 def _reference(context: Context, golden: Golden, say: Say) -> dict[str, Any]:
@@ -64,6 +82,12 @@ def _reference(context: Context, golden: Golden, say: Say) -> dict[str, Any]:
             folder.mkdir()
             args = _data_args(context, golden) | {"ref": context.options.ref, "folder": str(folder)}
             ended = context.run("reference", context.core(), "reference", args, say)
+            asked = context.options.quantization
+            if ended.answer.error == "input" and asked.calibration is None and asked.metric is None:
+                # Samples may have any sizes; each was a case of the checks at its own.
+                note = f"the quality is that of the checks: {ended.answer.reason}"
+                context.reference = {"note": note}
+                return context.reference
             if not ended.ok:
                 raise StageError(f"the source on real data: {ended.answer.reason}")
             context.reference = {"reference": str(folder), "batches": ended.value["batches"]}
@@ -71,7 +95,13 @@ def _reference(context: Context, golden: Golden, say: Say) -> dict[str, Any]:
 
 
 def _data_args(context: Context, golden: Golden) -> dict[str, Any]:
-    return {"golden": golden, "quantization": context.options.quantization, "samples": context.options.samples}
+    options = context.options
+    return {
+        "golden": golden,
+        "quantization": context.quantization,
+        "samples": options.samples,
+        "code": options.ref.code,
+    }
 
 
 def _measure(
@@ -103,5 +133,5 @@ def _score(context: Context, golden: Golden, name: str, predictions: str, refere
     asked = context.options.quantization
     source, artifact = float(ended.value["source"]), float(ended.value["artifact"])
     passed = asked.max_drop is None or source - artifact <= asked.max_drop
-    samples = sum(count for _, count in reference["batches"])
+    samples = sum(count for _, count, _ in reference["batches"])
     return Score(str(asked.metric), samples, source, artifact, asked.max_drop, passed)
