@@ -54,8 +54,8 @@ def convert(
         progress: say on standard error, or in the notebook, what is being done.
         options: any other option of ``convert run``, with underscores and by the name in its long form:
             ``bench_seconds=0``, ``trust_pickle=True``, ``memory="8G"``; ``--model`` is ``factory``. ``calibration``
-            can be data themselves: arrays whose first axis counts samples, a ``Dataset``, a ``DataLoader``, or an
-            iterable of samples.
+            and ``evaluation`` can be data themselves: arrays whose first axis counts samples, a ``Dataset``, a
+            ``DataLoader``, or an iterable of samples.
 
     Returns:
         The report, whatever became of single targets; its ``options["out"]`` is the output folder.
@@ -150,9 +150,10 @@ def _run(
     from convert.progress import Progress
 
     inputs, dims, dynamic, samples = asked
-    data = given.get("calibration")
-    if data is not None and not isinstance(data, str | os.PathLike):
-        given["calibration"] = write_data(data, folder / "calibration")
+    for name in ("calibration", "evaluation"):
+        data = given.get(name)
+        if data is not None and not isinstance(data, str | os.PathLike):
+            given[name] = write_data(data, folder / name)
     live = is_live(model)
     read = read_inputs(inputs, dims, dynamic, forward_names(model) if live else None)
     saved = save_live(model, folder) if live else Saved("", _path(model))

@@ -145,7 +145,8 @@ def cli() -> None:
     help="Time for the latency of one artifact; 0 for none.",
 )
 @click.option("--calibration", metavar="DATA", help="Real inputs for int8: .npz, .npy, .pt, folder, file.py:function.")
-@click.option("--preprocess", metavar="FILE.py:NAME", help="From an image file of a --calibration folder to an input.")
+@click.option("--evaluation", metavar="DATA", help="Held-out inputs to measure quality on [default: --calibration].")
+@click.option("--preprocess", metavar="FILE.py:NAME", help="From an image file of such a folder to an input.")
 @click.option(
     "--calibration-samples", type=click.IntRange(min=1), metavar="N", help="Use the first N samples [default: all]."
 )

@@ -125,6 +125,8 @@ def _shown_key(key: str) -> str:
 
 def _code(values: dict[str, Any], taken: tuple[str, ...]) -> tuple[str, ...]:
     """Files and folders with code that a run imports because the file says so."""
-    named = [values[key] for key in ("model", "samples", "calibration", "preprocess", "metric") if key in taken]
+    named = [
+        values[key] for key in ("model", "samples", "calibration", "evaluation", "preprocess", "metric") if key in taken
+    ]
     found = [text for text in named if ":" in text and not exists(text)]
     return (*found, *(values["code"] if "code" in taken else ()))

@@ -159,6 +159,7 @@ KEYS: dict[str, Key] = {
     "jobs": Key("jobs", _COUNT.format(1), _integer(1)),
     "bench-seconds": Key("bench_seconds", "a number of seconds of 0 or more", _seconds(zero=True)),
     "calibration": Key("calibration", 'a file, folder or function, as "images.npz", or the word "random"', _data),
+    "evaluation": Key("evaluation", 'a file, folder or function, as "held_out.npz"', _file_or_factory),
     "preprocess": Key("preprocess", 'a function, as "data.py:image"', _file_or_factory),
     "calibration-samples": Key("calibration_samples", _COUNT.format(1), _integer(1)),
     "range": Key("range", '"minmax", "percentile" or "mse"', _choice("minmax", "percentile", "mse")),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from convert.errors import InputError
-from convert.paths import exists
+from convert.paths import is_folder
 from convert.precisions import INTEGER
 from convert.records import Quantization
 
@@ -15,6 +15,7 @@ RANDOM = "random"
 #: Parameters of ``convert run`` with the option that each stands for.
 OPTIONS = {
     "calibration": "--calibration",
+    "evaluation": "--evaluation",
     "preprocess": "--preprocess",
     "calibration_samples": "--calibration-samples",
     "range": "--range",
@@ -36,6 +37,7 @@ def settle_quantization(given: Mapping[str, Any], precisions: Sequence[str]) -> 
     """
     found = Quantization(
         calibration=_place("--calibration", given["calibration"]),
+        evaluation=_place("--evaluation", given["evaluation"]),
         preprocess=_place("--preprocess", given["preprocess"]),
         limit=given["calibration_samples"],
         rule=given["range"] or Quantization.rule,
@@ -72,8 +74,10 @@ def _require_use(given: Mapping[str, Any], precisions: Sequence[str]) -> None:
 
 
 def _require_data(found: Quantization, samples: str | None) -> None:
-    folder = found.calibration is not None and exists(found.calibration) and Path(found.calibration).is_dir()
-    if found.preprocess is not None and not folder:
+    if found.evaluation == RANDOM:
+        raise InputError("--evaluation random measures nothing; give real inputs that were held out")
+    folders = [data for data in (found.calibration, found.evaluation) if data is not None and is_folder(data)]
+    if found.preprocess is not None and not folders:
         raise InputError(
             f"--preprocess {found.preprocess} reads the files of a folder, and --calibration is "
             f"{found.calibration or 'not given'}; give --calibration FOLDER, or leave --preprocess out"
@@ -86,5 +90,6 @@ def _require_data(found: Quantization, samples: str | None) -> None:
         raise InputError("--max-drop is about --metric, which is missing; give --metric file.py:function")
     if found.auto_mixed and found.require_full_integer:
         raise InputError("--auto-mixed keeps layers in float, which --require-full-integer forbids; leave one out")
-    if found.metric is not None and found.calibration in (None, RANDOM) and samples is None:
-        raise InputError("--metric needs real data to be measured on; give --calibration or --samples")
+    real = [data for data in (found.evaluation, found.calibration, samples) if data not in (None, RANDOM)]
+    if found.metric is not None and not real:
+        raise InputError("--metric needs real data to be measured on; give --evaluation or --calibration")

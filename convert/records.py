@@ -242,6 +242,7 @@ class Quantization:
 
     Attributes:
         calibration: file, folder, ``file.py:function`` or the word ``random``; None without calibration data.
+        evaluation: held-out data in the same forms, for quality and metric; None for the calibration data.
         preprocess: ``file.py:function`` for a folder of images.
         limit: at most so many samples of the data; None for all.
         rule: how a range follows from the values of a tensor: ``minmax``, ``percentile`` or ``mse``.
@@ -256,6 +257,7 @@ class Quantization:
     """
 
     calibration: str | None = None
+    evaluation: str | None = None
     preprocess: str | None = None
     limit: int | None = None
     rule: str = "minmax"

@@ -14,13 +14,13 @@ from convert.targets.base import BuildRequest
 from convert.targets.noise import noise
 from convert.targets.onnx_files import save_graph
 from convert.targets.onnx_quant import measured, prepared, with_ranges
-from convert.targets.onnx_quant_plan import CPU, make_plan
+from convert.targets.onnx_quant_plan import CPU_7BIT, make_plan
 from convert.targets.ranges import Range
 
 #: Batches that the noise is measured on; a ranking settles long before an accuracy does.
 MOST_BATCHES = 4
-#: A node alone has floats around it.
-_ALONE = replace(CPU, islands=True)
+#: A node alone (of 7 bits, so that no CPU's overflow stands in for its noise) has floats around it.
+_ALONE = replace(CPU_7BIT, islands=True)
 
 
 def rank(request: BuildRequest) -> tuple[Layer, ...]:
@@ -37,13 +37,13 @@ def rank(request: BuildRequest) -> tuple[Layer, ...]:
     assert request.base_folder is not None  # noqa: S101
     source = request.base_folder / request.base.files[0]
     graph = prepared(onnx.load(str(source)))
-    ranges = measured(request, graph, CPU)
+    ranges = measured(request, graph, CPU_7BIT)
     assert request.calibration is not None  # noqa: S101  (measured would have refused)
     batches = list(islice(request.calibration, MOST_BATCHES))
     wanted = _outputs(source, batches)
-    planned = make_plan(graph, CPU, ranges).nodes
+    planned = make_plan(graph, CPU_7BIT, ranges).nodes
     # What merely moves values follows its neighbours.
-    computing = [name for name, node in planned.items() if node.op_type in CPU.operators]
+    computing = [name for name, node in planned.items() if node.op_type in CPU_7BIT.operators]
     found = []
     for name in computing:
         file = _alone(source, name, computing, ranges, request.scratch)

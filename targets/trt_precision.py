@@ -26,7 +26,7 @@ from convert.targets.onnx_quant_measure import plain_session_of
 from convert.targets.onnx_quant_plan import TENSORRT
 from convert.targets.onnx_quant_read import operators_as_written
 
-#: Lowest SQNR in dB of int8 where the user asks for none; a trained CNN has 30 or more.
+#: Of the calibration data, in a recipe.
 _MOST_BATCHES = 8
 #: No limit, in a form that JSON has.
 _UNLIMITED = float(np.finfo(np.float32).max)

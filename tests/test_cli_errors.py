@@ -72,8 +72,8 @@ def refused(place: Path, line: str, *more: str) -> Done:
         ),
         (
             "digits.pt2 -t onnx -p int7",
-            "--precision 'int7' names int7; choose from float32, float16, int8-dynamic, int8, int16x8 (several with commas "
-            "between them)",
+            "--precision 'int7' names int7; choose from float32, float16, int8-dynamic, int8, int16x8 (several with "
+            "commas between them)",
         ),
         (
             "digits.pt2 -t onnx,tvm -p float16",

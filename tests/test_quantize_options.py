@@ -65,10 +65,10 @@ SAMPLES = str(DIGITS / "samples.npz")
     ("words", "message"),
     [
         (["--max-drop", "0.1"], "--max-drop is about --metric, which is missing; give --metric file.py:function"),
-        (["--metric", "a.py:f"], "--metric needs real data to be measured on; give --calibration or --samples"),
+        (["--metric", "a.py:f"], "--metric needs real data to be measured on; give --evaluation or --calibration"),
         (
             ["--metric", "a.py:f", "--calibration", "random"],
-            "--metric needs real data to be measured on; give --calibration or --samples",
+            "--metric needs real data to be measured on; give --evaluation or --calibration",
         ),
         (
             ["--calibration-samples", "3"],
@@ -87,6 +87,7 @@ SAMPLES = str(DIGITS / "samples.npz")
             ["--auto-mixed", "--require-full-integer"],
             "--auto-mixed keeps layers in float, which --require-full-integer forbids; leave one out",
         ),
+        (["--evaluation", "random"], "--evaluation random measures nothing; give real inputs that were held out"),
         (["--calibration", ""], "--calibration '' is empty; give a file, a folder or file.py:function"),
     ],
 )

@@ -30,15 +30,17 @@ def calibration_data(asked: Quantization, golden: Golden) -> Data | None:
     return open_data(asked.calibration, golden, asked.preprocess, asked.limit)
 
 
-def quality_data(asked: Quantization, samples: str | None, golden: Golden) -> Data:
-    """What quality is measured on: the calibration data, else the samples."""
+def quality_data(asked: Quantization, samples: str | None, golden: Golden, *, trust_pickle: bool) -> Data:
+    """What quality is measured on: the evaluation data, else the calibration data, else the samples."""
     from convert.quantize.data import open_data
 
+    if asked.evaluation is not None:
+        return open_data(asked.evaluation, golden, asked.preprocess, trust_pickle=trust_pickle)
     found = calibration_data(asked, golden)
     if found is not None:
         return found
     assert samples is not None  # noqa: S101  (the parent asks only where there are data)
-    return open_data(samples, golden)
+    return open_data(samples, golden, trust_pickle=trust_pickle)
 
 
 def with_calibration(
@@ -54,9 +56,12 @@ def with_calibration(
     """
     from convert.quantize.data import open_data, store
 
+    interface = Golden(Kind.FACTORY, "", 0, 0, tuple(opened.specs), tuple(opened.dims), (), (), "")
+    if asked.evaluation is not None:
+        channel.say("reading the evaluation data")
+        quality_data(asked, None, interface, trust_pickle=trust_pickle).check()
     if asked.calibration is None:
         return opened.samples, ()
-    interface = Golden(Kind.FACTORY, "", 0, 0, tuple(opened.specs), tuple(opened.dims), (), (), "")
     channel.say("reading the calibration data")
     data = open_data(asked.calibration, interface, asked.preprocess, asked.limit, trust_pickle=trust_pickle)
     plain = data.random or (asked.calibration.endswith(_PLAIN) and not is_folder(Path(asked.calibration)))

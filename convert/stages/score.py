@@ -40,7 +40,8 @@ def run(args: dict[str, Any], channel: Channel) -> dict[str, float]:
     assert asked.metric is not None  # noqa: S101  (else nobody asks)
     sys.path[:0] = [folder for folder in args["code"] if folder not in sys.path]
     channel.say("computing the metric")
-    data = Scored(quality_data(asked, args["samples"], golden), len(args["batches"]))
+    found = quality_data(asked, args["samples"], golden, trust_pickle=args["trust_pickle"])
+    data = Scored(found, len(args["batches"]))
     with np.load(args["predictions"], allow_pickle=False) as stored:
         predictions = {name: stored[name] for name in stored.files}
     reference = Path(args["reference"])

@@ -36,7 +36,7 @@ def assess(job: Job, name: str, artifact: Artifact, folder: Path) -> Assessment:
         folder: its files.
     """
     context, asked = job.context, job.context.options.quantization
-    if asked.calibration is None and context.options.samples is None:
+    if asked.calibration is None and asked.evaluation is None and context.options.samples is None:
         return Assessment(notes=("there is no real data, so the quality was not measured",))
     try:
         reference = _reference(context, job.golden, job.say)
@@ -83,7 +83,12 @@ def _reference(context: Context, golden: Golden, say: Say) -> dict[str, Any]:
             args = _data_args(context, golden) | {"ref": context.options.ref, "folder": str(folder)}
             ended = context.run("reference", context.core(), "reference", args, say)
             asked = context.options.quantization
-            if ended.answer.error == "input" and asked.calibration is None and asked.metric is None:
+            if (
+                ended.answer.error == "input"
+                and asked.calibration is None
+                and asked.evaluation is None
+                and asked.metric is None
+            ):
                 # Samples may have any sizes; each was a case of the checks at its own.
                 note = f"the quality is that of the checks: {ended.answer.reason}"
                 context.reference = {"note": note}
@@ -101,6 +106,7 @@ def _data_args(context: Context, golden: Golden) -> dict[str, Any]:
         "quantization": context.quantization,
         "samples": options.samples,
         "code": options.ref.code,
+        "trust_pickle": options.ref.trust_pickle,
     }
 
 
