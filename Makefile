@@ -5,7 +5,7 @@ MADE := .venv/made
 DIGITS := models/digits
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format coverage-table public-suites toolchains tools clean
+.PHONY: help demo test test-all lint format coverage-table public-suites qat-table toolchains tools clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -35,6 +35,9 @@ coverage-table: toolchains ## every reference model on every target, into docs/c
 
 public-suites: toolchains ## suites of onnx and torch on the targets, into docs/coverage.md (some 20 minutes)
 	$(BIN)/python scripts/public_suites.py
+
+qat-table: toolchains ## float32, int8 after training and int8 in training, into docs/quantization.md (some 10 minutes)
+	$(BIN)/python scripts/qat_table.py
 
 # Always asked: the cache folder may be cleared at any time, and the answer takes a fraction of a second.
 toolchains: tools $(MADE) ## the environments of the converters that cannot share one, in the user's cache folder
