@@ -24,6 +24,8 @@ from convert.targets import TARGETS, load_target
 #: Targets that any host can build and run; the others depend on a device and are no matter of this table.
 CPU_TARGETS = tuple(name for name in TARGETS if not load_target(name).device)
 EXPORTERS = ("dynamo", "torchscript")
+#: As this program was started: tests change their own environment while conversions run beside them.
+_ENVIRONMENT = dict(os.environ)
 #: One for all, so that the graphs are the same whichever targets a run is for.
 _OPSET = min(load_target(name).max_opset for name in CPU_TARGETS)
 #: An error that grew by less than this factor, or is below so many noise floors, is another machine's rounding.
@@ -89,7 +91,7 @@ def report_of(model: str, targets: Sequence[str] = CPU_TARGETS, fixed: bool = Fa
         command += ["--opset", str(_OPSET), "--bench-seconds", "0", "--quiet", "--out", f"{folder}/out"]
         command += _fixed_inputs(reference) if fixed else _dynamic_inputs(reference)
         # Several of these run side by side, each on one core.
-        variables = os.environ | {"OMP_NUM_THREADS": "1"}
+        variables = _ENVIRONMENT | {"OMP_NUM_THREADS": "1"}
         done = subprocess.run(command, env=variables, capture_output=True, text=True, cwd=folder, check=False)
         report = Path(folder, "out", "report.json")
         if not report.is_file():

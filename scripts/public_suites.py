@@ -10,6 +10,7 @@ A sample is drawn with ``--seed`` from the sorted names of the items, so that it
 from __future__ import annotations
 
 import argparse
+import functools
 import random
 import sys
 import time
@@ -31,6 +32,7 @@ SEED = 20
 _SECONDS = 60.0
 
 
+@functools.cache
 def python_of(toolchain: str) -> Path:
     """The interpreter of a toolchain; ends the program where it is not installed."""
     found = find(toolchain)

@@ -123,6 +123,8 @@ def test_every_suite_is_run_again() -> None:
 
 
 def background_job(suite: str, target: str) -> tuple[Any, Callable[[], Any]]:
+    for toolchain in ("core", *(phase.toolchain for phase in SUITES[suite].phases(target))):
+        suites.python_of(toolchain)  # now, since other tests will point the environment elsewhere
     return (suite, target), lambda: run_again(suite, target)
 
 

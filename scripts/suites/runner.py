@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 _WORKER = Path(__file__).resolve().parent / "worker.py"
+#: As this program was started: tests change their own environment while these children run beside them.
+_ENVIRONMENT = dict(os.environ)
 KINDS = ("passed", "wrong", "refused", "crashed")
 
 
@@ -55,7 +57,7 @@ class Child:
         self._read, write = os.pipe()
         module, _, function = step.function.rpartition(":")
         # Another environment's path would bring its packages into this one.
-        variables = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
+        variables = {key: value for key, value in _ENVIRONMENT.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
         variables |= {"TF_CPP_MIN_LOG_LEVEL": "2", "TQDM_DISABLE": "1", "PYTHONNOUSERSITE": "1", "TMPDIR": str(cwd)}
         with (cwd / "log").open("ab") as log:
             self._process = subprocess.Popen(
