@@ -18,6 +18,7 @@ from convert.targets.range_cache import cached
 from convert.targets.ranges import Range
 from convert.targets.tflite_bias import weight_bounds
 from convert.targets.tflite_freeze import freeze, simplify
+from convert.targets.tflite_fuse import fused
 from convert.targets.tflite_measure import measure
 from convert.targets.tflite_named import Graph, Operator, read, write
 from convert.targets.tflite_operators import read_operators
@@ -148,7 +149,7 @@ def _floats(prepared: Prepared, bits: int) -> int:
 
 def _source(request: BuildRequest) -> Path:
     assert request.base is not None and request.base_folder is not None  # noqa: S101, PT018  (needs="base")
-    return request.base_folder / request.base.files[0]
+    return fused(request.base_folder / request.base.files[0], request.scratch)
 
 
 def _ranges(request: BuildRequest, source: Path, bits: int) -> tuple[dict[str, Range], tuple[str, ...]]:

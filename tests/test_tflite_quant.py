@@ -330,3 +330,40 @@ def test_routes_and_bases_of_the_precisions() -> None:
     ]
     assert [route.name for route in target.routes("int8-dynamic")] == ["ai-edge-quantizer"]
     assert {target.base_precision(name) for name in target.precisions[1:]} == {"float32"}
+
+
+@pytest.mark.toolkit
+@pytest.mark.parametrize("clamp", ["RELU", "RELU6", "RELU_N1_TO_1"])
+def test_a_clamp_of_its_own_goes_into_the_layer_before(tmp_path: Path, clamp: str) -> None:
+    from ai_edge_litert.schema_py_generated import ActivationFunctionType, BuiltinOperator, OperatorCodeT, OperatorT
+    from helpers.tflite_files import outlier_net
+
+    from convert.targets.tflite_fuse import fused
+    from convert.targets.tflite_named import read, write
+
+    graph = read(outlier_net())
+    layer = graph.model.subgraphs[0].operators[0]
+    code = OperatorCodeT()
+    code.builtinCode = code.deprecatedBuiltinCode = getattr(BuiltinOperator, clamp)
+    code.version = 1
+    graph.model.operatorCodes.append(code)
+    tensors = graph.model.subgraphs[0].tensors
+    import copy
+
+    tensors.append(copy.deepcopy(tensors[layer.outputs[0]]))
+    tensors[-1].name = b"before"
+    apart = OperatorT()
+    apart.opcodeIndex, apart.inputs, apart.outputs = (
+        len(graph.model.operatorCodes) - 1,
+        [len(tensors) - 1],
+        layer.outputs,
+    )
+    layer.outputs, layer.builtinOptions.fusedActivationFunction = apart.inputs, ActivationFunctionType.NONE
+    graph.model.subgraphs[0].operators.insert(1, apart)
+    (tmp_path / "apart.tflite").write_bytes(write(graph))
+    found = fused(tmp_path / "apart.tflite", tmp_path)
+    after = read(found)
+    assert [one.kind for one in after.operators()] == ["FULLY_CONNECTED"] * 4
+    options = after.model.subgraphs[0].operators[0].builtinOptions
+    assert options.fusedActivationFunction == getattr(ActivationFunctionType, clamp)
+    assert fused(found, tmp_path) == found  # nothing left to do

@@ -65,7 +65,7 @@ def test_a_graph_that_is_wrong_reaches_no_recipe(tmp_path: Path, monkeypatch: py
 
 
 def test_the_asked_sqnr_holds(tmp_path: Path) -> None:
-    with pytest.raises(StageError, match=r"and 60 are wanted; try another --range-rule, more calibration data, or fl"):
+    with pytest.raises(StageError, match=r"and 60 are wanted; try another --range, more calibration data, or fl"):
         recipe(tmp_path, "int8", quantization=Quantization(least_sqnr=60.0))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +125,11 @@ def open_data(
 
     def produce(labels: bool) -> Iterator[Batch]:
         if text == RANDOM:
-            return batches(_drawn(golden), shapes, text, limit or RANDOM_SAMPLES, labels=labels)
-        return batches(read(text, preprocess, names, trust_pickle), shapes, text, limit, labels=labels)
+            yield from batches(_drawn(golden), shapes, text, limit or RANDOM_SAMPLES, labels=labels)
+            return
+        # Closed at once, and not when an error that holds on to it is forgotten.
+        with closing(read(text, preprocess, names, trust_pickle)) as pieces:
+            yield from batches(pieces, shapes, text, limit, labels=labels)
 
     return Data(text, produce, random=text == RANDOM)
 

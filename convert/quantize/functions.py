@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -22,7 +22,7 @@ from convert.quantize.tables import pieces_of
 IMAGES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".pgm", ".tif", ".tiff", ".webp"})
 
 
-def read_function(spec: str, names: Sequence[str]) -> Iterator[Piece]:
+def read_function(spec: str, names: Sequence[str]) -> Generator[Piece]:
     """What ``file.py:function`` returns or yields: a data set, a loader, a generator, a list, or whole arrays."""
     where, name = split_factory(spec)
     factory.module(where)
@@ -49,7 +49,7 @@ def _guarded(pieces: Iterator[Piece], spec: str) -> Iterator[Piece]:
         raise InputError(f"{spec} failed while it gave samples: {factory.one_line(error)}") from error
 
 
-def read_images(folder: Path, preprocess: str, names: Sequence[str], spec: str) -> Iterator[Piece]:
+def read_images(folder: Path, preprocess: str, names: Sequence[str], spec: str) -> Generator[Piece]:
     """Every image below ``folder`` in order of its path, through the user's ``preprocess``.
 
     The function gets the image as Pillow opens it, in RGB, or its ``pathlib.Path`` if its first argument is called

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from convert.errors import InputError
@@ -14,7 +14,7 @@ from convert.quantize.pieces import FORMS, Piece
 from convert.quantize.tables import read_npy, read_npz, read_saved
 
 
-def read(spec: str, preprocess: str | None, names: Sequence[str], trust: bool) -> Iterator[Piece]:
+def read(spec: str, preprocess: str | None, names: Sequence[str], trust: bool) -> Generator[Piece]:
     """The data ``spec``, piece by piece, from its beginning.
 
     Args:

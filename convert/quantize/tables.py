@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
@@ -86,7 +86,7 @@ class Rows:
         return b"".join(parts)
 
 
-def read_npy(path: Path, names: Sequence[str], spec: str) -> Iterator[Piece]:
+def read_npy(path: Path, names: Sequence[str], spec: str) -> Generator[Piece]:
     """The one input of a model from a ``.npy``."""
     if len(names) != 1:
         raise InputError(
@@ -97,7 +97,7 @@ def read_npy(path: Path, names: Sequence[str], spec: str) -> Iterator[Piece]:
         yield from _pieces([Rows(names[0], stream, spec)], names, spec)
 
 
-def read_npz(path: Path, names: Sequence[str], spec: str) -> Iterator[Piece]:
+def read_npz(path: Path, names: Sequence[str], spec: str) -> Generator[Piece]:
     """All inputs, and perhaps labels, from a ``.npz``; arrays saved without names are in the order of the inputs."""
     with ExitStack() as stack:
         try:
@@ -123,7 +123,7 @@ def _pieces(columns: Sequence[Rows], names: Sequence[str], spec: str) -> Iterato
             yield piece(tuple(arrays.values()) if ordered and columns else arrays, names, spec, table=True)
 
 
-def read_saved(path: Path, names: Sequence[str], spec: str, trust: bool) -> Iterator[Piece]:
+def read_saved(path: Path, names: Sequence[str], spec: str, trust: bool) -> Generator[Piece]:
     """A tensor, a dict or a tuple of tensors whose first axis counts samples, or a list of single samples."""
     yield from pieces_of(unpickle.read(str(path), trust), names, spec)
 

@@ -46,7 +46,9 @@ def quality_data(asked: Quantization, samples: str | None, golden: Golden, *, tr
 def with_calibration(
     opened: Opened, asked: Quantization, folder: Path, channel: Channel, *, trust_pickle: bool
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """The samples to prove on: those of ``--samples``, else the first batches of the calibration data; and notes.
+    """The samples to prove on, and notes.
+
+    These are those of ``--samples``, else the first batches of the evaluation data, else of the calibration data.
 
     Data that need torch, other packages or code of the user's to be read are left in ``folder`` for other workers,
     which have none of these; so that code runs once, too.
@@ -57,11 +59,14 @@ def with_calibration(
     from convert.quantize.data import open_data, store
 
     interface = Golden(Kind.FACTORY, "", 0, 0, tuple(opened.specs), tuple(opened.dims), (), (), "")
+    samples = opened.samples
     if asked.evaluation is not None:
         channel.say("reading the evaluation data")
-        quality_data(asked, None, interface, trust_pickle=trust_pickle).check()
+        held_out = quality_data(asked, None, interface, trust_pickle=trust_pickle)
+        held_out.check()
+        samples = samples or list(islice(held_out, MOST_CASES))
     if asked.calibration is None:
-        return opened.samples, ()
+        return samples, ()
     channel.say("reading the calibration data")
     data = open_data(asked.calibration, interface, asked.preprocess, asked.limit, trust_pickle=trust_pickle)
     plain = data.random or (asked.calibration.endswith(_PLAIN) and not is_folder(Path(asked.calibration)))
@@ -70,4 +75,4 @@ def with_calibration(
     else:
         data = store(data, folder, labels=asked.metric is not None)
     notes = ("the calibration data are random, so that ranges and accuracy mean nothing",) if data.random else ()
-    return opened.samples or list(islice(data, MOST_CASES)), notes
+    return samples or list(islice(data, MOST_CASES)), notes

@@ -12,6 +12,7 @@ from convert.cases import Plan, Spread, draw, plan_cases
 from convert.errors import InputError, StageError
 from convert.golden_io import CaseData, save_case
 from convert.models.seeds import random_weights
+from convert.qat.ranges import read_ranges
 from convert.records import Case, Dim, Floor, Golden, InputSpec, ModelRef, OutputSpec, Quantization
 from convert.serial import from_plain
 from convert.specs import format_input
@@ -40,7 +41,9 @@ def run(args: dict[str, Any], channel: Channel) -> Golden:
     if args.get("calibration"):
         asked = from_plain(Quantization, args["calibration"])
         samples, said = with_calibration(opened, asked, Path(args["store"]), channel, trust_pickle=ref.trust_pickle)
-    return _golden(opened.source, opened.specs, opened.dims, samples, (*notes, *said), Path(args["folder"]), channel)
+    spreads = _learned_spreads(ref, opened.specs) | _spreads(opened.specs, samples)
+    notes = (*notes, *said)
+    return _golden(opened.source, opened.specs, opened.dims, samples, spreads, notes, Path(args["folder"]), channel)
 
 
 def _require_repeatable(source: Source, specs: Sequence[InputSpec], dims: Sequence[Dim]) -> None:
@@ -74,11 +77,11 @@ def _golden(
     specs: Sequence[InputSpec],
     dims: Sequence[Dim],
     sample_feeds: Sequence[dict[str, Array]],
+    spreads: dict[str, Spread],
     notes: Sequence[str],
     folder: Path,
     channel: Channel,
 ) -> Golden:
-    spreads = _spreads(specs, sample_feeds)
     cases, shapes = [], []
     odd, odd_notes = accepted_odd_sizes(specs, dims, source.run)
     plans = plan_cases(specs, dims, odd)
@@ -151,6 +154,19 @@ def _spreads(specs: Sequence[InputSpec], samples: Sequence[Mapping[str, Array]])
         joined = finite_values([feeds[spec.name] for feeds in samples])
         if joined.size and spec.dtype.startswith("float"):
             spreads[spec.name] = Spread(float(joined.mean()), float(joined.std()) or 1.0)
+    return spreads
+
+
+def _learned_spreads(ref: ModelRef, specs: Sequence[InputSpec]) -> dict[str, Spread]:
+    """Draws lie within the ranges that training has seen: integers stand for nothing beyond them."""
+    learned = read_ranges(ref.path)
+    if learned is None:
+        return {}
+    spreads = {}
+    for spec, name in zip(specs, learned["inputs"], strict=False):
+        low, high = learned["points"][name]["low"], learned["points"][name]["high"]
+        if spec.dtype.startswith("float"):
+            spreads[spec.name] = Spread((low + high) / 2, (high - low) / 8 or 1.0)
     return spreads
 
 
