@@ -54,7 +54,7 @@ def _build(kind: Any, data: Any) -> Any:
     if origin in (types.UnionType, typing.Union):
         return _build_union(typing.get_args(kind), data)
     if origin is tuple and isinstance(data, list | tuple):
-        return tuple(_build(typing.get_args(kind)[0], item) for item in data)
+        return _tuple(typing.get_args(kind), data)
     if origin in (dict, Mapping):
         return {key: _build(typing.get_args(kind)[1], item) for key, item in data.items()}
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
@@ -64,6 +64,15 @@ def _build(kind: Any, data: Any) -> Any:
     if kind is Any or (isinstance(kind, type) and isinstance(data, kind)):
         return data
     raise TypeError(f"expected {kind}, got {data!r}")
+
+
+def _tuple(kinds: tuple[Any, ...], data: list[Any] | tuple[Any, ...]) -> tuple[Any, ...]:
+    """Of any length where the type ends in an ellipsis, else with a type for each place."""
+    if kinds[-1] is Ellipsis:
+        return tuple(_build(kinds[0], item) for item in data)
+    if len(kinds) != len(data):
+        raise TypeError(f"expected {len(kinds)} values, got {data!r}")
+    return tuple(_build(kind, item) for kind, item in zip(kinds, data, strict=True))
 
 
 def _enum(kind: type[enum.Enum], data: Any) -> enum.Enum:

@@ -36,8 +36,12 @@ def accuracy(predictions, data):
     return (predictions["output"].argmax(1) == labels).mean()
 
 
-def fidelity(predictions, data):
-    return -float(np.std(predictions["y"] * 1000 % 1))
+CALLS = []
+
+
+def falling(predictions, data):
+    CALLS.append(predictions["y"].shape == (20, 4))
+    return 1 - sum(CALLS) / 10
 
 
 class Outlier(torch.nn.Module):
@@ -111,7 +115,7 @@ def test_digits_are_measured_on_held_out_data(place: Path) -> None:
     ("words", "stage", "said"),
     [
         (("--min-sqnr", "70"), "check", "and 70 dB are wanted"),
-        (("--metric", "mine.py:fidelity", "--max-drop", "0"), "quality", ", by more than --max-drop 0"),
+        (("--metric", "mine.py:falling", "--max-drop", "0.05"), "quality", "the metric fell from 0.9 to 0.8, by more"),
         (("--metric", "mine.py:data"), "quality", "the quality could not be measured: --metric "),
     ],
 )

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from convert import records
-from convert.records import Artifact, Check, Dim, ExportRecord, Floor, Golden, Kind, Latency, Status
+from convert.records import Artifact, Check, Dim, ExportRecord, Floor, Golden, Kind, Latency, Layer, Mixed, Status
 from convert.serial import from_plain, read_json, to_plain, write_json
 
 RECORDS = [kind for kind in vars(records).values() if isinstance(kind, type) and dataclasses.is_dataclass(kind)]
@@ -174,3 +174,10 @@ def test_golden_from_text_of_its_kind() -> None:
 def test_settings_of_an_artifact_may_hold_anything_plain() -> None:
     artifact = Artifact("t", "float32", "r", ("f",), (), settings={"a": [1, {"b": None}], "c": "d"})
     assert through_json(Artifact, artifact) == artifact
+
+
+def test_a_curve_of_pairs_comes_back() -> None:
+    mixed = Mixed((Layer("a", "CONV_2D", 0.5),), ("a",), ((0, 1.5), (1, float("inf"))))
+    assert from_plain(Mixed, json.loads(json.dumps(to_plain(mixed)))) == mixed
+    with pytest.raises(TypeError, match="expected 2 values"):
+        from_plain(Mixed, to_plain(mixed) | {"curve": [[1]]})
