@@ -29,6 +29,8 @@ def make(kind: Any, variant: int) -> Any:
         return kind(**{name: make(hint, variant + place) for place, (name, hint) in enumerate(hints.items())})
     if origin in (types.UnionType, typing.Union):
         return make(args[variant % len(args)], variant // len(args))
+    if origin is tuple and args[-1] is not Ellipsis:
+        return tuple(make(arg, variant + place) for place, arg in enumerate(args))
     if origin is tuple:
         return tuple(make(args[0], variant + place) for place in range(variant % 3))
     if origin in (dict, Mapping):
