@@ -116,7 +116,7 @@ def _items(value: Any) -> Iterator[Any]:
 
 
 def _is_table(value: Any) -> bool:
-    from convert.api_inputs import is_array
+    from convert.arrays import is_array
 
     items = value.values() if isinstance(value, Mapping) else value
     several = isinstance(value, Mapping | tuple) and bool(value) and all(map(is_array, items))
@@ -124,7 +124,7 @@ def _is_table(value: Any) -> bool:
 
 
 def _named(item: Any) -> dict[str, Array]:
-    from convert.api_inputs import is_array
+    from convert.arrays import is_array
 
     if isinstance(item, Mapping):
         return {str(name): _array(str(name), one) for name, one in item.items()}
@@ -137,7 +137,7 @@ def _named(item: Any) -> dict[str, Array]:
 def _array(name: str, value: Any) -> Array:
     import numpy as np
 
-    from convert.api_inputs import to_array
+    from convert.arrays import to_array
 
     plain = np.asarray(value) if isinstance(value, bool | int | float | str) else value
     if isinstance(plain, np.ndarray) and plain.dtype.kind == "U":

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from convert.arrays import is_array, to_array
 from convert.errors import InputError
 from convert.records import Dim, InputSpec
 
@@ -196,29 +197,6 @@ def _write_npz(file: Path, arrays: Mapping[str, Array]) -> None:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
                 write_array(stream, array, allow_pickle=False)
-
-
-def to_array(name: str, value: Any) -> Array:
-    """A plain array of numbers or booleans; raises ``InputError`` for anything else."""
-    import numpy as np
-
-    if hasattr(value, "detach"):
-        tensor = value.detach().cpu()
-        try:
-            value = (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
-        except (TypeError, RuntimeError) as error:  # sparse, quantised, or of a type that numpy has no word for
-            raise InputError(f"{name} is a tensor that numpy cannot hold ({error}); give a dense one") from error
-    array = np.asarray(value)
-    if array.dtype.kind not in "fiub":
-        raise InputError(f"{name} holds {array.dtype}; only numbers and booleans can be used")
-    return array
-
-
-def is_array(value: Any) -> bool:
-    """Whether it is a numpy array or a tensor."""
-    import numpy as np
-
-    return isinstance(value, np.ndarray | np.generic) or hasattr(value, "detach")
 
 
 def _is_arrays(value: Any) -> bool:

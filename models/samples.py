@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from convert.arrays import array_of, is_array
 from convert.errors import InputError
 from convert.models import factory, unpickle
 from convert.models.batches import listed, show, split_into_cases
@@ -121,11 +122,11 @@ def _read_npz(path: str) -> Any:
 
 def _samples(value: Any, param_names: Sequence[str], spec: str) -> Samples:
     """Give names to what was read."""
-    if _is_array(value):
+    if is_array(value):
         return _named([value], param_names, spec)
     if isinstance(value, Mapping):
         return _checked(value, spec)
-    if isinstance(value, list | tuple) and value and all(map(_is_array, value)):
+    if isinstance(value, list | tuple) and value and all(map(is_array, value)):
         return _named(list(value), param_names, spec)
     if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
         raise InputError(f"{spec} gives a {type(value).__name__} and no arrays by input name; give a dict of them")
@@ -160,24 +161,4 @@ def _named(values: list[Any], param_names: Sequence[str], spec: str) -> Sample:
 def _checked(values: Mapping[Any, Any], spec: str) -> Sample:
     if not values:
         raise InputError(f"{spec} gives an empty dict; give an array for every input")
-    return {str(name): _as_array(str(name), value, spec) for name, value in values.items()}
-
-
-def _is_array(value: Any) -> bool:
-    import numpy as np
-
-    return isinstance(value, np.ndarray | np.generic) or hasattr(value, "detach")
-
-
-def _as_array(name: str, value: Any, spec: str) -> Array:
-    import numpy as np
-
-    if not _is_array(value):
-        raise InputError(f"{name} in {spec} is a {type(value).__name__} and no array; give a tensor or numpy array")
-    if hasattr(value, "detach"):
-        tensor = value.detach().cpu()
-        value = (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
-    array = np.asarray(value)
-    if array.dtype.kind not in "fiub":
-        raise InputError(f"{name} in {spec} holds {array.dtype}; only numbers and booleans can be used")
-    return array
+    return {str(name): array_of(str(name), value, spec) for name, value in values.items()}

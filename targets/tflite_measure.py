@@ -17,7 +17,7 @@ from convert.errors import StageError
 from convert.records import IoEntry, Quantization
 from convert.targets.ranges import Range, Ranges
 from convert.targets.tflite_named import read
-from convert.targets.tflite_session import to_artifact
+from convert.targets.tflite_session import Shapes, invoke, to_artifact
 
 Array = np.ndarray[Any, Any]
 #: Kernels give the largest float where a mask has infinity; no integers can stand for a range like that.
@@ -41,20 +41,13 @@ class Watched:
             )
         by_name = {detail["name"]: detail for detail in self._interpreter.get_input_details()}
         self._inputs = [(entry, by_name[entry.name]) for entry in io if entry.role == "input"]
-        self._shapes: tuple[tuple[int, ...], ...] = ()
+        self._shapes: Shapes = ()
 
     def run(self, feeds: Mapping[str, Array]) -> None:
         """Run once on the source's own feeds."""
         values = [to_artifact(entry, feeds[entry.source], detail) for entry, detail in self._inputs]
-        shapes = tuple(value.shape for value in values)
-        if shapes != self._shapes:
-            for (_, detail), shape in zip(self._inputs, shapes, strict=True):
-                self._interpreter.resize_tensor_input(detail["index"], shape, strict=False)
-            self._interpreter.allocate_tensors()
-            self._shapes = shapes
-        for (_, detail), value in zip(self._inputs, values, strict=True):
-            self._interpreter.set_tensor(detail["index"], value)
-        self._interpreter.invoke()
+        indices = [detail["index"] for _, detail in self._inputs]
+        self._shapes = invoke(self._interpreter, indices, values, self._shapes)
 
     def details(self) -> list[dict[str, Any]]:
         """The tensors of the main graph as they are after the last run."""

@@ -17,6 +17,7 @@ from convert.targets.base import Arrays, BuildRequest, Session
 from convert.targets.casting import cast_exactly
 
 Array = np.ndarray[Any, Any]
+Shapes = tuple[tuple[int, ...], ...]
 
 
 def _interpreter(file: Path, threads: int, delegates: bool) -> Any:
@@ -24,6 +25,19 @@ def _interpreter(file: Path, threads: int, delegates: bool) -> Any:
 
     kind = OpResolverType.AUTO if delegates else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     return Interpreter(str(file), num_threads=threads, experimental_op_resolver_type=kind)
+
+
+def invoke(interpreter: Any, indices: Sequence[int], values: Sequence[Array], shapes: Shapes) -> Shapes:
+    """Run once on ``values``, one per tensor of ``indices``, resizing only where ``shapes`` were others before."""
+    new = tuple(value.shape for value in values)
+    if new != shapes:
+        for index, shape in zip(indices, new, strict=True):
+            interpreter.resize_tensor_input(index, shape, strict=False)
+        interpreter.allocate_tensors()
+    for index, value in zip(indices, values, strict=True):
+        interpreter.set_tensor(index, value)
+    interpreter.invoke()
+    return new
 
 
 class LiteRtSession(Session):
@@ -43,7 +57,7 @@ class LiteRtSession(Session):
         by_name = {detail["name"]: detail for detail in details}
         self._inputs = [(e, by_name[e.name]) for e in self._io if e.role == "input"]
         self._outputs = [(e, by_name[e.name]) for e in self._io if e.role == "output"]
-        self._shapes: tuple[tuple[int, ...], ...] = ()
+        self._shapes: Shapes = ()
 
     def run(self, feeds: Arrays) -> dict[str, Any]:
         """See :meth:`Session.run`."""
@@ -62,15 +76,8 @@ class LiteRtSession(Session):
         }
 
     def _run(self, values: Sequence[Array]) -> None:
-        shapes = tuple(value.shape for value in values)
-        if shapes != self._shapes:
-            for (_, detail), shape in zip(self._inputs, shapes, strict=True):
-                self._interpreter.resize_tensor_input(detail["index"], shape, strict=False)
-            self._interpreter.allocate_tensors()
-            self._shapes = shapes
-        for (_, detail), value in zip(self._inputs, values, strict=True):
-            self._interpreter.set_tensor(detail["index"], value)
-        self._interpreter.invoke()
+        indices = [detail["index"] for _, detail in self._inputs]
+        self._shapes = invoke(self._interpreter, indices, values, self._shapes)
 
 
 def _axes(entry: IoEntry) -> tuple[int, ...] | None:

@@ -392,6 +392,7 @@ def test_other_files(tmp_path: Path) -> None:
         ("def data(): return [1]", "gives a int; give tensors, dicts of them by input name, or tuples"),
         ("def data(): return [([1.0, 2.0], 3)]", "is a list and no array; give a tensor or numpy array"),
         ("def data(): return [{'y': 3}]", "has y, but the model takes x"),
+        ("import torch\ndef data(): return [torch.eye(2).to_sparse()]", "is a tensor that numpy cannot hold"),
         ("def data(): return []", "holds no sample; give at least one"),
         ("def data(): yield X[0]; raise RuntimeError('disk gone')", "failed while it gave samples: RuntimeError: disk"),
         ("def data(): import sys; yield X[0]; sys.exit(3)", "failed while it gave samples: SystemExit: 3"),

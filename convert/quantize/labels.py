@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from convert.arrays import is_array
 from convert.errors import InputError
-from convert.quantize.pieces import is_array
 
 
 def labels_of(labels: Sequence[Any], samples: int, single: bool, spec: str) -> list[tuple[Any, ...]]:

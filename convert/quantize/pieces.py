@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from convert.arrays import array_of, is_array
 from convert.errors import InputError
 
 Array = np.ndarray[Any, Any]
@@ -72,21 +73,3 @@ def _by_name(value: Mapping[Any, Any], names: Sequence[str], spec: str, table: b
 
 def _count(value: Sequence[Any]) -> str:
     return f"{len(value)} array{'' if len(value) == 1 else 's'} without names"
-
-
-def is_array(value: Any) -> bool:
-    """Whether it is a numpy array or a tensor."""
-    return isinstance(value, np.ndarray | np.generic) or hasattr(value, "detach")
-
-
-def array_of(name: str, value: Any, spec: str) -> Array:
-    """A plain array of numbers or booleans; raises ``InputError`` for anything else."""
-    if not is_array(value):
-        raise InputError(f"{name} in {spec} is a {type(value).__name__} and no array; give a tensor or numpy array")
-    if hasattr(value, "detach"):
-        tensor = value.detach().cpu()
-        value = (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
-    array = np.asarray(value)
-    if array.dtype.kind not in "fiub":
-        raise InputError(f"{name} in {spec} holds {array.dtype}; only numbers and booleans can be used")
-    return array

@@ -14,10 +14,11 @@ from typing import IO, Any
 
 import numpy as np
 
+from convert.arrays import is_array
 from convert.errors import InputError
 from convert.models import unpickle
 from convert.models.content import ZIP_ERRORS
-from convert.quantize.pieces import Piece, is_array, piece
+from convert.quantize.pieces import Piece, piece
 
 Array = np.ndarray[Any, Any]
 #: Bytes of one array that are in memory at a time.
