@@ -86,7 +86,7 @@ def save_live(model: Any, folder: Path) -> Saved:
     for place in places:
         place.mkdir()
     if _is_prepared(model):
-        import_module("convert.qat.save").save(model, places[0] / f"{name}.pt2")
+        import_module("convert.qat.saving").save(model, places[0] / f"{name}.pt2")
         return Saved(name, str(places[0] / f"{name}.pt2"))
     try:
         with warnings.catch_warnings():

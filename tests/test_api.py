@@ -444,7 +444,7 @@ def test_code_that_the_worker_lacks_is_named_without_temporary_files(place: Path
 def test_the_examples_in_the_documentation_run(tmp_path: Path) -> None:
     document = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", document, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     file = tmp_path / "examples.py"
     file.write_text("\n".join(blocks), encoding="utf-8")
     done = python(file, cwd=tmp_path)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import shutil
 import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,15 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stdout + done.stderr
     (built,) = (copy / "out").glob("*.whl")
     return built
+
+
+@pytest.mark.parametrize("package", ["convert", "convert.qat"])
+def test_no_public_name_is_a_module_too(package: str) -> None:
+    """Importing such a module anywhere would put it in the place of the function."""
+    public = import_module(package)
+    modules = {module.name for module in pkgutil.iter_modules(public.__path__)}
+    assert modules
+    assert modules.isdisjoint(public.__all__)
 
 
 def test_every_package_is_listed() -> None:

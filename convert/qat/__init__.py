@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from typing import Any
 
     from convert.qat.module import QatModule
-    from convert.qat.prepare import prepare
+    from convert.qat.preparing import prepare
     from convert.qat.ranges import read_ranges
-    from convert.qat.save import save
+    from convert.qat.saving import save
 
 __all__ = ["QatModule", "prepare", "read_ranges", "save"]
 
 if not TYPE_CHECKING:  # a checker would take every name for one of the package
     _HOMES = {
         "QatModule": "convert.qat.module",
-        "prepare": "convert.qat.prepare",
+        "prepare": "convert.qat.preparing",
         "read_ranges": "convert.qat.ranges",
-        "save": "convert.qat.save",
+        "save": "convert.qat.saving",
     }
 
     def __getattr__(name: str) -> "Any":
@@ -33,7 +33,7 @@ if not TYPE_CHECKING:  # a checker would take every name for one of the package
         from importlib import import_module
 
         value = getattr(import_module(_HOMES[name]), name)
-        globals()[name] = value  # `prepare` and `save` are modules too, and importing one would hide its function
+        globals()[name] = value
         return value
 
     def __dir__() -> list[str]:

@@ -10,8 +10,8 @@ from convert.cases import draw, plan_cases
 from convert.errors import InputError, StageError
 from convert.models import factory
 from convert.models.load import load
-from convert.qat.prepare import prepare
-from convert.qat.save import save
+from convert.qat.preparing import prepare
+from convert.qat.saving import save
 from convert.records import Kind, ModelRef
 from convert.serial import from_plain
 from convert.stages.running import Opened, open_source
