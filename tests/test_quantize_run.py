@@ -14,6 +14,7 @@ from helpers.full_run import DIGITS
 import convert
 from convert.records import Outcome, Report, Status
 from convert.serial import read_json
+from convert.targets.onnx_quant import has_vnni
 
 pytestmark = pytest.mark.toolkit
 
@@ -208,8 +209,9 @@ def test_what_was_trained_needs_no_data(place: Path, tmp_path: Path) -> None:
     words = ("-t", "tflite,onnx", "-p", "int8", "--require-full-integer", "--evaluation", place / "images.npy")
     done = run(tmp_path / "trained.pt2", *words, "--bench-seconds", "0", "--out", tmp_path / "out", cwd=tmp_path)
     assert done.code == 0, done.stderr + done.stdout
-    for one in outcomes(tmp_path / "out").values():
+    for (target, _), one in outcomes(tmp_path / "out").items():
         assert one.operators is not None
         assert one.operators.floating == {}
-        assert one.quality[0].sqnr_db > 25
+        # What was trained has 8 bits, which overflow a little in onnxruntime on a CPU without VNNI.
+        assert one.quality[0].sqnr_db > (25 if target == "tflite" or has_vnni() else 15)
         assert "learned" in " ".join(one.notes)
