@@ -10,7 +10,7 @@ from convert.cases import skipped_cases
 from convert.golden_io import load_case
 from convert.records import Golden
 from convert.validators.numbers import rms_of
-from convert.validators.tolerance import Typical, limit_for, multiple_for, typical
+from convert.validators.tolerance import Typical, limit_for, typical
 
 
 def usual_floors(golden: Golden) -> dict[str, Typical]:
@@ -28,10 +28,9 @@ def all_limits(golden: Golden, folder: Path, precision: str, multiple: float) ->
     limits: dict[str, dict[str, dict[str, float]]] = {}
     for case in (case for case in golden.cases if case.name not in left_out):
         rows = limits.setdefault(case.name, {})
-        floors = multiple_for(case.origin, multiple)
         for name, value in load_case(folder, case).outputs.items():
             rows[name] = {"max_error": 0.0, "rms_error": 0.0}
             if np.issubdtype(value.dtype, np.floating):
-                limit = limit_for(precision, case.floors[name], usual[name], floors, rms_of(value))
+                limit = limit_for(precision, case.floors[name], usual[name], multiple, rms_of(value), case.origin)
                 rows[name] = {"max_error": limit.max_error, "rms_error": limit.rms_error}
     return limits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from convert.records import Floor
-from convert.validators.tolerance import Limit, Typical, limit_for, multiple_for, typical
+from convert.validators.tolerance import Limit, Typical, limit_for, typical
 
 EPS = 2.0**-23
 ULPS = 8 * EPS
@@ -138,4 +138,19 @@ def test_one_noisy_case_does_not_lift_the_others() -> None:
 
 @pytest.mark.parametrize(("origin", "multiple"), [("draw", 8.0), ("sample", 8.0), ("edge", 40.0), ("", 8.0)])
 def test_only_edges_may_be_off_by_more(origin: str, multiple: float) -> None:
-    assert multiple_for(origin, 8.0) == multiple
+    floor = Floor(1.0, 2.0**-16, 2.0**-18)
+    assert limit_for("float32", floor, usual(), 8.0, 1.0, origin) == limit_for("float32", floor, usual(), multiple, 1.0)
+
+
+def test_an_edge_in_float16() -> None:
+    """EfficientNet-Lite0 on one constant image: weights rounded to float16 err alike everywhere, the source did not."""
+    floor, rms = Floor(2.552, 2.5e-6, 7.3e-7, 0.0128, 0.0041), 0.859
+    limit = limit_for("float16", floor, usual(2.552, 0, 0, 0.0025), 20.0, rms, "edge")
+    assert limit.max_error == pytest.approx(0.05 * 2.552)  # 15 floors would be 0.192
+    assert limit.rms_error == pytest.approx(5 * rms / 100)
+    assert limit.rule == (
+        "15 float16 floors of the source, at most 0.05 of the largest output, and SQNR of at least 26 dB"
+    )
+    strict = limit_for("float16", floor, usual(2.552, 0, 0, 0.0025), 20.0, rms, "sample")
+    assert strict.max_error < 0.0435 < limit.max_error
+    assert strict.rms_error < 0.0127 < limit.rms_error

@@ -9,7 +9,7 @@ import numpy as np
 
 from convert.records import Case, Check
 from convert.validators.floor import error_figures
-from convert.validators.tolerance import Limit, Typical, limit_for, multiple_for
+from convert.validators.tolerance import Limit, Typical, limit_for
 
 Array = np.ndarray[Any, Any]
 _EXACT = "equal, element by element"
@@ -36,13 +36,12 @@ def compare_case(
         usual: output name -> summary of its floors over all cases.
     """
     checks = []
-    floors = multiple_for(case.origin, multiple)
     for name, wanted in expected.items():
         failure = interface_failure(wanted, actual.get(name))
         if failure:
             checks.append(failed_output(case, name, "same count, dtype and shape as the source", failure))
         elif np.issubdtype(wanted.dtype, np.floating):
-            limit = limit_for(precision, case.floors[name], usual[name], floors, rms_of(wanted))
+            limit = limit_for(precision, case.floors[name], usual[name], multiple, rms_of(wanted), case.origin)
             checks.append(_compare_floats(case, name, wanted, truths.get(name), np.asarray(actual[name]), limit))
         else:
             checks.append(_compare_exact(case, name, wanted, truths.get(name), np.asarray(actual[name])))

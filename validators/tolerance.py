@@ -6,6 +6,7 @@ artifact lies within about two floors on onnxruntime, at times four, and within 
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -63,12 +64,9 @@ def typical(floors: Iterable[Floor]) -> Typical:
     )
 
 
-def multiple_for(origin: str, multiple: float) -> float:
-    """How many floors a case of this ``origin`` (``draw``, ``sample``, ``edge``) allows a target with ``multiple``."""
-    return multiple * _EDGE_FACTOR if origin == "edge" else multiple
-
-
-def limit_for(precision: str, floor: Floor, usual: Typical, multiple: float, rms_of_source: float) -> Limit:
+def limit_for(
+    precision: str, floor: Floor, usual: Typical, multiple: float, rms_of_source: float, origin: str = "draw"
+) -> Limit:
     """The limit for one output of one case.
 
     Args:
@@ -77,10 +75,13 @@ def limit_for(precision: str, floor: Floor, usual: Typical, multiple: float, rms
         usual: the same over all cases.
         multiple: how many floors the target may be off.
         rms_of_source: root mean square of the source's finite values, for the signal-to-noise rule.
+        origin: of the case: ``draw``, ``sample`` or ``edge``; an edge allows more.
     """
+    factor = _EDGE_FACTOR if origin == "edge" else 1.0
+    multiple *= factor
     scale = floor.scale or usual.scale * _EPS32
     if precision == "float16":
-        return _half_limit(scale, floor, usual, rms_of_source)
+        return _half_limit(scale, floor, usual, rms_of_source, factor)
     least = _LEAST_ULPS * _EPS32 * max(scale, usual.scale * _EPS32)
     if floor.max_error is None or floor.rms_error is None:
         share = _CONSTANT["float32"]
@@ -95,10 +96,11 @@ def limit_for(precision: str, floor: Floor, usual: Typical, multiple: float, rms
     return Limit(_clamp(multiple * noise, least, cap), _clamp(multiple * rms, least, cap), noise, rule)
 
 
-def _half_limit(scale: float, floor: Floor, usual: Typical, rms_of_source: float) -> Limit:
+def _half_limit(scale: float, floor: Floor, usual: Typical, rms_of_source: float, factor: float) -> Limit:
     least = 2 * _EPS16 * scale
-    rms_limit = max(rms_of_source * 10 ** (-_LEAST_SQNR_FLOAT16 / 20), least / 4)
-    sqnr = f"SQNR of at least {_LEAST_SQNR_FLOAT16:g} dB"
+    decibels = _LEAST_SQNR_FLOAT16 - 20 * math.log10(factor)
+    rms_limit = max(rms_of_source * 10 ** (-decibels / 20), least / 4)
+    sqnr = f"SQNR of at least {decibels:.0f} dB"
     if floor.half_max is None or usual.half_share is None:
         share = _CONSTANT["float16"]
         return Limit(
@@ -110,10 +112,11 @@ def _half_limit(scale: float, floor: Floor, usual: Typical, rms_of_source: float
     noise = max(floor.half_max, usual.half_share * scale)
     high = _CAP["float16"] * scale
     return Limit(
-        _clamp(_HALF_FLOORS * noise, least, high),
+        _clamp(factor * _HALF_FLOORS * noise, least, high),
         rms_limit,
         noise,
-        f"{_HALF_FLOORS:g} float16 floors of the source, at most {_CAP['float16']:g} of the largest output, and {sqnr}",
+        f"{factor * _HALF_FLOORS:g} float16 floors of the source, at most {_CAP['float16']:g} of the largest output, "
+        f"and {sqnr}",
     )
 
 
