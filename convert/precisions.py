@@ -9,7 +9,7 @@ CALIBRATED = frozenset({"int8", "int16x8"})
 LEAST_SQNR_DB = 15.0
 """Lowest signal-to-noise ratio of an integer artifact on real data.
 
-Deep networks with weights of 8 bits have about 19 dB (measured: EfficientNet-Lite0), small ones 30 and more; a file
+Deep networks with weights of 8 bits have 18 or 19 dB (measured: EfficientNet-Lite0), small ones 30 and more; a file
 with one wrong range or zero point falls below 10.
 """
 LEAST_AGREEMENT = 0.9

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers.tflite_files import Data, Writer, request
+from helpers.tflite_files import Data, Writer, outlier_net, request
 
 from convert.errors import StageError
 from convert.precisions import FIXED
 from convert.records import Artifact, IoEntry, Operators, Quantization
 from convert.targets.base import BuildRequest
 from convert.targets.tflite import TFLite
-from convert.targets.tflite_named import read
+from convert.targets.tflite_fuse import fused
+from convert.targets.tflite_named import read, write
 from convert.targets.tflite_operators import read_operators, require_full_integer
 
 pytestmark = [pytest.mark.toolkit, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
@@ -332,38 +334,42 @@ def test_routes_and_bases_of_the_precisions() -> None:
     assert {target.base_precision(name) for name in target.precisions[1:]} == {"float32"}
 
 
-@pytest.mark.toolkit
-@pytest.mark.parametrize("clamp", ["RELU", "RELU6", "RELU_N1_TO_1"])
-def test_a_clamp_of_its_own_goes_into_the_layer_before(tmp_path: Path, clamp: str) -> None:
+def apart(clamp: str) -> Any:
+    """The outlier network with the first layer's activation ``clamp`` as an operator of its own."""
     from ai_edge_litert.schema_py_generated import ActivationFunctionType, BuiltinOperator, OperatorCodeT, OperatorT
-    from helpers.tflite_files import outlier_net
-
-    from convert.targets.tflite_fuse import fused
-    from convert.targets.tflite_named import read, write
 
     graph = read(outlier_net())
-    layer = graph.model.subgraphs[0].operators[0]
-    code = OperatorCodeT()
+    subgraph, codes = graph.model.subgraphs[0], graph.model.operatorCodes
+    code, alone, layer = OperatorCodeT(), OperatorT(), subgraph.operators[0]
     code.builtinCode = code.deprecatedBuiltinCode = getattr(BuiltinOperator, clamp)
     code.version = 1
-    graph.model.operatorCodes.append(code)
-    tensors = graph.model.subgraphs[0].tensors
-    import copy
+    between = copy.deepcopy(subgraph.tensors[layer.outputs[0]])
+    between.name = b"before"
+    alone.opcodeIndex, alone.inputs, alone.outputs = len(codes), [len(subgraph.tensors)], layer.outputs
+    layer.outputs, layer.builtinOptions.fusedActivationFunction = alone.inputs, ActivationFunctionType.NONE
+    codes.append(code)
+    subgraph.tensors.append(between)
+    subgraph.operators.insert(1, alone)
+    return graph
 
-    tensors.append(copy.deepcopy(tensors[layer.outputs[0]]))
-    tensors[-1].name = b"before"
-    apart = OperatorT()
-    apart.opcodeIndex, apart.inputs, apart.outputs = (
-        len(graph.model.operatorCodes) - 1,
-        [len(tensors) - 1],
-        layer.outputs,
-    )
-    layer.outputs, layer.builtinOptions.fusedActivationFunction = apart.inputs, ActivationFunctionType.NONE
-    graph.model.subgraphs[0].operators.insert(1, apart)
-    (tmp_path / "apart.tflite").write_bytes(write(graph))
+
+@pytest.mark.parametrize("clamp", ["RELU", "RELU6", "RELU_N1_TO_1"])
+def test_a_clamp_of_its_own_goes_into_the_layer_before(tmp_path: Path, clamp: str) -> None:
+    from ai_edge_litert.schema_py_generated import ActivationFunctionType
+
+    (tmp_path / "apart.tflite").write_bytes(write(apart(clamp)))
     found = fused(tmp_path / "apart.tflite", tmp_path)
     after = read(found)
     assert [one.kind for one in after.operators()] == ["FULLY_CONNECTED"] * 4
     options = after.model.subgraphs[0].operators[0].builtinOptions
     assert options.fusedActivationFunction == getattr(ActivationFunctionType, clamp)
     assert fused(found, tmp_path) == found  # nothing left to do
+
+
+def test_a_clamp_stays_where_the_value_before_it_is_an_output(tmp_path: Path) -> None:
+
+    graph = apart("RELU6")
+    subgraph = graph.model.subgraphs[0]
+    subgraph.outputs = [*subgraph.outputs, len(subgraph.tensors) - 1]
+    (tmp_path / "apart.tflite").write_bytes(write(graph))
+    assert fused(tmp_path / "apart.tflite", tmp_path) == tmp_path / "apart.tflite"
