@@ -409,6 +409,23 @@ def test_wrong_functions(user: Callable[..., str], code: str, said: str | None) 
     assert said in refused(text)
 
 
+def test_data_are_closed_while_their_error_is_still_held(user: Callable[..., str], tmp_path: Path) -> None:
+    """A traceback keeps every generator of the way alive; files and loaders must not wait for it."""
+    mark = tmp_path / "closed"
+    text = user(f"""
+def data():
+    try:
+        yield X[0]
+        yield X[None]
+    finally:
+        open({str(mark)!r}, "w").close()
+""")
+    with pytest.raises(InputError) as caught:
+        opened(text).check()
+    assert caught.value.__traceback__ is not None
+    assert mark.exists()
+
+
 def test_labels_are_looked_at_only_where_they_are_wanted(user: Callable[..., str]) -> None:
     data = opened(user("def data(): return [(X, np.arange(3))]"))
     data.check()

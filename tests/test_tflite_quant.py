@@ -366,10 +366,28 @@ def test_a_clamp_of_its_own_goes_into_the_layer_before(tmp_path: Path, clamp: st
     assert fused(found, tmp_path) == found  # nothing left to do
 
 
-def test_a_clamp_stays_where_the_value_before_it_is_an_output(tmp_path: Path) -> None:
+@pytest.mark.parametrize("why", ["output", "second reader", "clamped already", "other operator"])
+def test_a_clamp_stays_where_the_layer_cannot_clamp_in_its_place(tmp_path: Path, why: str) -> None:
+    from ai_edge_litert.schema_py_generated import ActivationFunctionType, BuiltinOperator
 
     graph = apart("RELU6")
     subgraph = graph.model.subgraphs[0]
-    subgraph.outputs = [*subgraph.outputs, len(subgraph.tensors) - 1]
+    between = len(subgraph.tensors) - 1
+    if why == "output":
+        subgraph.outputs = [*subgraph.outputs, between]
+    elif why == "clamped already":
+        subgraph.operators[0].builtinOptions.fusedActivationFunction = ActivationFunctionType.RELU
+    else:
+        other, code = copy.deepcopy(subgraph.operators[1]), copy.deepcopy(graph.model.operatorCodes[-1])
+        code.builtinCode = code.deprecatedBuiltinCode = BuiltinOperator.LOGISTIC
+        other.opcodeIndex, other.outputs = len(graph.model.operatorCodes), [len(subgraph.tensors)]
+        graph.model.operatorCodes.append(code)
+        subgraph.tensors.append(copy.deepcopy(subgraph.tensors[between]))
+        subgraph.tensors[-1].name = b"other"
+        subgraph.operators.insert(1, other)
+        if why == "other operator":
+            subgraph.operators[2].inputs = other.outputs
+        else:
+            subgraph.outputs = [*subgraph.outputs, *other.outputs]
     (tmp_path / "apart.tflite").write_bytes(write(graph))
     assert fused(tmp_path / "apart.tflite", tmp_path) == tmp_path / "apart.tflite"
