@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from helpers.command import ROOT, run
@@ -83,3 +84,22 @@ def test_a_prepared_module_goes_to_the_workers_as_its_program(tmp_path: Path) ->
 def test_a_prepared_module_without_ranges_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the ranges were never learned"):
         save_live(convert.qat.prepare(trained_like(Plain), torch.zeros(SHAPE)), tmp_path)
+
+
+@pytest.mark.toolkit
+def test_draws_lie_within_what_training_has_seen(tmp_path: Path) -> None:
+    """Integers stand for nothing beyond, so that standard normal draws would prove nothing."""
+    qat = convert.qat.prepare(trained_like(Plain), torch.zeros(SHAPE))
+    qat(100 + 20 * torch.rand(16, *SHAPE[1:]))
+    convert.qat.save(qat.eval(), tmp_path / "model.pt2")
+    words = ("-t", "onnx", "-p", "float32", "--bench-seconds", "0", "-q", "--out", tmp_path / "out")
+    assert run(tmp_path / "model.pt2", *words, cwd=tmp_path).code == 0
+    with np.load(tmp_path / "out" / "golden" / "opt-draw0.npz") as case:
+        drawn = case["in:x"]
+    ranges = convert.qat.read_ranges(tmp_path / "model.pt2")
+    assert ranges is not None
+    (name,) = ranges["inputs"]
+    low, high = (ranges["points"][name][end] for end in ("low", "high"))
+    assert low == 0
+    assert drawn.mean() == pytest.approx(high / 2, rel=0.05)
+    assert drawn.std() == pytest.approx(high / 8, rel=0.1)
