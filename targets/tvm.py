@@ -17,14 +17,8 @@ from convert.targets.onnx import io_as_exported
 from convert.targets.versions import installed
 
 FILE = "model.so"
-_RECURRENT = (
-    "the exported-program front end cannot keep a dynamic length, and the ONNX one lacks the operator; right by "
-    "exported-program with fixed sizes"
-)
 #: Seen when the routes were compared model by model (docs/targets.md).
 PROBLEMS: Mapping[str, str] = {
-    "aten.lstm": _RECURRENT,
-    "aten.gru": _RECURRENT,
     "aten.grid_sampler": "the exported-program front end gives another shape; right by onnx",
 }
 COMPILERS = ("g++", "clang++", "c++")
@@ -98,10 +92,11 @@ def _host_target() -> Any:
 
 def _from_onnx(request: BuildRequest) -> Any:
     import onnx
-    from tvm.relax.frontend.onnx import from_onnx
+
+    from convert.targets.tvm_frontend import import_graph
 
     assert request.onnx is not None  # noqa: S101  (a route that needs onnx gets it)
-    return from_onnx(onnx.load(str(request.onnx)), keep_params_in_input=False)
+    return import_graph(onnx.load(str(request.onnx)))
 
 
 def _from_program(request: BuildRequest) -> Any:
