@@ -174,6 +174,21 @@ def cli() -> None:
 )
 @click.option("--metric", metavar="FILE.py:NAME", help="Your own figure of quality, larger is better.")
 @click.option("--max-drop", type=Number(min=0), metavar="X", help="How far --metric may fall below the source's.")
+@click.option(
+    "--platform",
+    multiple=True,
+    metavar="NAMES",
+    help="What artifacts are for: linux/arm64, android/arm64, … (several with commas) [default: this host].",
+)
+@click.option(
+    "--cpu", multiple=True, metavar="NAMES", help="CPU to make code for: cortex-a72, rpi5, …; see `convert platforms`."
+)
+@click.option(
+    "--device",
+    multiple=True,
+    metavar="WHERE",
+    help="Prove and time on a device: ssh://user@host or adb:SERIAL; repeatable.",
+)
 @click.option("--allow-deferred", is_flag=True, help="Exit with 0 although something is deferred to another host.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress, only the table.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
@@ -259,6 +274,14 @@ def targets() -> None:
     from convert.listing import print_targets
 
     print_targets()
+
+
+@cli.command()
+def platforms() -> None:
+    """Say of every platform how its artifacts are proven here, and which CPUs code can be made for."""
+    from convert.listing import print_platforms
+
+    print_platforms()
 
 
 cli.add_command(init)

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 #: Options of a conversion that have no meaning here; all others are the same for both commands.
 _NOT_HERE = frozenset(
     {"model", "target", "precision", "out", "bench_seconds", "allow_deferred", "jobs", "quiet", "debug"}
-    | {"auto_mixed", "require_full_integer", "io_type", "min_sqnr", "metric", "max_drop"}
+    | {"auto_mixed", "require_full_integer", "io_type", "min_sqnr", "metric", "max_drop", "platform", "cpu", "device"}
 )
 
 

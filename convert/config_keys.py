@@ -170,5 +170,8 @@ KEYS: dict[str, Key] = {
     "min-sqnr": Key("min_sqnr", "a number of 0 or more", _number(0)),
     "metric": Key("metric", 'a function, as "score.py:accuracy"', _file_or_factory),
     "max-drop": Key("max_drop", "a number of 0 or more", _number(0)),
+    "platform": Key("platform", 'platforms, as "linux/arm64" or a list of such', _texts),
+    "cpu": Key("cpu", 'CPUs, as "cortex-a72" or a list of such', _texts),
+    "device": Key("device", 'devices, as "ssh://user@host", "adb:SERIAL" or a list of such', _texts),
     "allow-deferred": Key("allow_deferred", "true or false", _flag),
 }

@@ -93,6 +93,9 @@ def _entries() -> dict[str, tuple[str, Any]]:
         "min-sqnr": ("Lowest signal-to-noise ratio of an integer artifact, in dB.", 15.0),
         "metric": ("Your own figure of quality, larger is better.", "score.py:accuracy"),
         "max-drop": ("How far the metric may fall below the source's.", 0.01),
+        "platform": ("What artifacts are for; without it, this host. See `convert platforms`.", ["linux/arm64"]),
+        "cpu": ("CPUs to make code for, one for each platform.", ["cortex-a72"]),
+        "device": ("Devices to prove and time artifacts on.", ["ssh://user@host"]),
         "allow-deferred": ("Exit with 0 although something is deferred to another host.", False),
     }
 

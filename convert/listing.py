@@ -5,8 +5,11 @@ from __future__ import annotations
 from rich.table import Table
 
 from convert.console import stdout
+from convert.emulation import find_emulation
+from convert.platforms import PLATFORMS, Platform, host_platform
 from convert.targets import TARGETS, load_target
 from convert.targets.base import Target
+from convert.targets.tvm_link import lacking, linker_for
 from convert.toolchains import TOOLCHAINS, find, install_command, status
 
 
@@ -38,6 +41,32 @@ def _missing(target: Target) -> list[str]:
     lacking = [f"toolchain {name}: {install_command(name)}" for name in sorted(needed) if find(name) is None]
     host = target.missing()
     return [*lacking, *([host] if host else []), *([target.device] if target.device and lacking else [])]
+
+
+def print_platforms() -> None:
+    """One row per platform: how artifacts are proven here, and the choices of ``--cpu``."""
+    table = _table("platform", "proven here", "tvm links by", "--cpu")
+    emulation = find_emulation()
+    zig = () if emulation is None else emulation.zig
+    for name, platform in PLATFORMS.items():
+        linker = linker_for(name, zig)
+        table.add_row(
+            name,
+            _proven_here(platform, emulation is not None),
+            linker.name if linker is not None else lacking(name, zig),
+            ", ".join(cpu.name for cpu in platform.cpus),
+        )
+    stdout().print(table)
+
+
+def _proven_here(platform: Platform, emulation: bool) -> str:
+    if platform.name == host_platform():
+        return "natively"
+    if not platform.emulated:
+        return f"no: {platform.no_runtime or 'there is no emulation of it'}"
+    if not emulation:
+        return f"no: {install_command('arm64-emulation')}"
+    return "numbers under emulation" + (", not its loading" if platform.unproven else "")
 
 
 def print_toolchains() -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 from convert.config import Used
 from convert.errors import InputError
 from convert.paths import is_folder
-from convert.records import Dim, InputSpec, ModelRef, Quantization
+from convert.platforms import host_platform
+from convert.records import Device, Dim, InputSpec, ModelRef, Quantization
 from convert.targets import TARGETS, load_target
 from convert.targets.base import Target
 
@@ -37,6 +38,9 @@ class Options:
         bench_seconds: time spent on timing one artifact, its references included; 0 for no timing.
         config: the file with options that was used; None if there was none.
         quantization: how integer artifacts are made.
+        platforms: what artifacts are for, as ``os/arch``.
+        cpus: the CPU to make code for, by platform; the platform's default where none is named.
+        devices: where artifacts are proven and timed, each for its own platform.
     """
 
     ref: ModelRef
@@ -55,6 +59,9 @@ class Options:
     allow_deferred: bool
     config: Used | None = None
     quantization: Quantization = field(default_factory=Quantization)
+    platforms: tuple[str, ...] = field(default_factory=lambda: (host_platform(),))
+    cpus: dict[str, str] = field(default_factory=dict)
+    devices: tuple[Device, ...] = ()
 
     @property
     def work(self) -> tuple[tuple[Target, str], ...]:

@@ -16,6 +16,7 @@ from convert.jobs import Limits, Runner
 from convert.logs import tail
 from convert.options import Options
 from convert.outdir import OutputFolder, full_disk_named
+from convert.platforms import host_platform
 from convert.precisions import INTEGER
 from convert.progress import Progress
 from convert.records import ExportRecord, Golden, Outcome, Report, Status
@@ -26,7 +27,9 @@ from convert.specs import ASSUMED
 from convert.steps.bench import bench_all
 from convert.steps.build import build_target
 from convert.steps.export import Graph, export_onnx
+from convert.steps.foreign import carry
 from convert.steps.job import Built, Job
+from convert.steps.places import HERE, Where, beforehand, where
 from convert.targets.base import Target
 
 EXIT_PASSED, EXIT_FAILED, EXIT_USAGE, EXIT_DEFERRED = 0, 1, 2, 3
@@ -63,6 +66,10 @@ def _steps(context: Context, progress: Progress) -> tuple[Golden, ExportRecord, 
     with progress:
         with context.timed("golden"):
             golden = make_golden(context, _line(progress, "source"))
+        places = [where(context, platform) for platform in context.options.platforms]
+        for place in places:
+            if beforehand(place):
+                progress.done(place.platform, beforehand(place))
         for note in golden.notes:
             if note.startswith(ASSUMED):
                 progress.done("inputs", note)
@@ -71,9 +78,9 @@ def _steps(context: Context, progress: Progress) -> tuple[Golden, ExportRecord, 
             export, graphs = export_onnx(context, golden, _line(progress, "export"))
         progress.done("export", _export_line(export))
         with context.timed("build"):
-            built = _build_all(context, golden, export, graphs, progress)
+            built = _build_all(context, golden, export, graphs, places, progress)
         with context.timed("bench"):
-            built = bench_all(context, golden, graphs, built, _line(progress, "latency"))
+            built = bench_all(context, golden, graphs, built, places, _line(progress, "latency"))
     return golden, export, built
 
 
@@ -121,13 +128,22 @@ def make_golden(context: Context, say: Callable[[str], None]) -> Golden:
 
 
 def _build_all(
-    context: Context, golden: Golden, export: ExportRecord, graphs: tuple[Graph, ...], progress: Progress
+    context: Context,
+    golden: Golden,
+    export: ExportRecord,
+    graphs: tuple[Graph, ...],
+    places: Sequence[Where],
+    progress: Progress,
 ) -> list[Built]:
     """Targets side by side, the precisions of one target in order (a lower one is made from float32)."""
     targets: dict[str, Target] = {target.name: target for target, _ in context.options.work}
 
     def build_one(target: Target) -> list[Built]:
-        return _build_precisions(context, golden, export, graphs, target, progress)
+        def job(precision: str, place: Where) -> Job:
+            line = _line(progress, _name(target.name, precision, place.platform))
+            return Job(context, golden, graphs, export.reason, target, precision, line, where=place)
+
+        return _build_precisions(context, target, job, places, progress)
 
     with ThreadPoolExecutor(max_workers=context.options.jobs) as pool:
         futures = [pool.submit(build_one, target) for target in targets.values()]
@@ -140,23 +156,43 @@ def _build_all(
 
 def _build_precisions(
     context: Context,
-    golden: Golden,
-    export: ExportRecord,
-    graphs: tuple[Graph, ...],
     target: Target,
+    job: Callable[[str, Where], Job],
+    places: Sequence[Where],
     progress: Progress,
 ) -> list[Built]:
+    """Every precision for every platform: first all for this host, which the other platforms' artifacts may need."""
+    home = next((place for place in places if place.platform == host_platform()), None)
     made: dict[str, Built] = {}
-    for precision in _with_bases(target, context.options.precisions):
-        line = f"{target.name} {precision}"
-        job = Job(context, golden, graphs, export.reason, target, precision, _line(progress, line))
-        base = made.get(target.base_precision(precision) or "")
-        made[precision] = build_target(job, base)
-        progress.done(line, _outcome_line(made[precision].outcome))
-    for precision in made.keys() - set(context.options.precisions):
-        # It was only made to be cast from, and nobody asked for it.
+    if home is not None or target.portable:
+        for precision in _with_bases(target, context.options.precisions):
+            base = made.get(target.base_precision(precision) or "")
+            made[precision] = _one(target, job(precision, home or HERE), lambda one: build_target(one, base), progress)
+    foreign = [
+        _one(target, job(precision, place), lambda one: _foreign(one, made), progress)
+        for place in places
+        if place is not home
+        for precision in context.options.precisions
+    ]
+    for precision in made if home is None else made.keys() - set(context.options.precisions):
+        # It was only made to be cast or carried from, and nobody asked for it.
         shutil.rmtree(context.folder / target.name / precision, ignore_errors=True)
-    return [made[precision] for precision in context.options.precisions]
+    asked = [] if home is None else [made[precision] for precision in context.options.precisions]
+    return asked + foreign
+
+
+def _foreign(job: Job, made: dict[str, Built]) -> Built:
+    return carry(job, made[job.precision]) if job.target.portable else build_target(job, None)
+
+
+def _one(target: Target, job: Job, make: Callable[[Job], Built], progress: Progress) -> Built:
+    built = make(job)
+    progress.done(_name(target.name, job.precision, job.where.platform), _outcome_line(built.outcome))
+    return built
+
+
+def _name(target: str, precision: str, platform: str) -> str:
+    return f"{target} {precision}" + ("" if platform == host_platform() else f" {platform}")
 
 
 def _with_bases(target: Target, precisions: Iterable[str]) -> list[str]:

@@ -340,6 +340,39 @@ class Mixed:
 
 
 @dataclass(frozen=True)
+class Device:
+    """A device that artifacts were proven on, as it was when it was asked.
+
+    Attributes:
+        name: as the user wrote it.
+        platform: as ``os/arch``.
+        cpu, governor: empty where they cannot be read.
+        temperature: of its first sensor, in degrees Celsius; None where it cannot be read.
+    """
+
+    name: str
+    platform: str
+    cpu: str = ""
+    governor: str = ""
+    temperature: float | None = None
+
+
+@dataclass(frozen=True)
+class Proven:
+    """Where an artifact was checked, when not on the host and natively.
+
+    Attributes:
+        how: ``emulated`` or ``device``.
+        place: in words.
+        device: what it is; None under emulation.
+    """
+
+    how: str
+    place: str
+    device: Device | None = None
+
+
+@dataclass(frozen=True)
 class RouteResult:
     """One way that was tried to make an artifact or the ONNX file, and what came of it."""
 
@@ -393,6 +426,7 @@ class Outcome:
     quality: tuple[Quality, ...] = ()
     score: Score | None = None
     mixed: Mixed | None = None
+    proven: Proven | None = None
 
 
 @dataclass(frozen=True)

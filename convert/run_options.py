@@ -22,8 +22,10 @@ from convert.options import (
     settle_opset,
 )
 from convert.paths import is_file
+from convert.platforms import PLATFORMS, host_platform, parse_cpus, parse_platforms
 from convert.quantize_options import settle_quantization
 from convert.records import ModelRef
+from convert.remote.devices import look_at, parse_devices
 from convert.texts import shown
 
 
@@ -67,7 +69,30 @@ def _settle(model: str, given: dict[str, Any], used: Used | None) -> Options:
         allow_deferred=given["allow_deferred"],
         config=used,
         quantization=settle_quantization(given, precisions),
+        **_settle_platforms(given),
     )
+
+
+def _settle_platforms(given: dict[str, Any]) -> dict[str, Any]:
+    """Where artifacts are for and where they are proven. Devices are asked last: that can take a while."""
+    asked = parse_platforms(given["platform"]) if given["platform"] else ()
+    transports = parse_devices(given["device"])
+    if given["cpu"] and (asked or not transports):
+        parse_cpus(given["cpu"], asked or (host_platform(),))
+    devices = tuple(look_at(transport) for transport in transports)
+    platforms = asked or tuple(dict.fromkeys(device.platform for device in devices)) or (host_platform(),)
+    for device in devices:
+        if device.platform not in platforms:
+            raise InputError(
+                f"--device {device.name} is {device.platform}, and --platform asks for {', '.join(platforms)}; "
+                "name that platform too, or leave --platform out"
+            )
+        same = [one.name for one in devices if one.platform == device.platform]
+        if len(same) > 1:
+            raise InputError(f"--device {' and '.join(same)} are both {device.platform}; give one for each platform")
+        if device.platform not in PLATFORMS:
+            raise InputError(f"--device {device.name} is {device.platform}; allowed are {', '.join(PLATFORMS)}")
+    return {"platforms": platforms, "cpus": parse_cpus(given["cpu"], platforms), "devices": devices}
 
 
 def find_model(model: str, given: dict[str, Any]) -> ModelRef:

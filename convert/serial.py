@@ -15,7 +15,9 @@ import types
 import typing
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -36,7 +38,7 @@ def to_plain(value: Any) -> Any:
     return value
 
 
-def from_plain[T](kind: type[T], data: Any) -> T:
+def from_plain(kind: type[T], data: Any) -> T:  # noqa: UP047  (a device may have Python 3.11)
     """Build a record of type ``kind`` from what :func:`to_plain` gave; raises ``TypeError`` on a misfit."""
     return typing.cast(T, _build(kind, data))
 
@@ -107,6 +109,6 @@ def write_json(path: Path, value: Any) -> None:
     os.replace(temporary, path)
 
 
-def read_json[T](kind: type[T], path: Path) -> T:
+def read_json(kind: type[T], path: Path) -> T:  # noqa: UP047
     """Read one record of type ``kind`` from ``path``."""
     return from_plain(kind, json.loads(path.read_text(encoding="utf-8")))

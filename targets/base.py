@@ -7,7 +7,6 @@ any of them, and a worker imports just the one that it needs.
 
 from __future__ import annotations
 
-import platform
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,18 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from convert.errors import StageError
+from convert.platforms import host_platform
 from convert.records import Artifact, Golden, Layer, Quantization
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from convert.remote.place import Place
+    from convert.remote.session import TimedSession
+
 Arrays = Mapping[str, "np.ndarray[Any, Any]"]
-
-
-def host_platform() -> str:
-    """This machine as ``os/arch``, in the words that containers use: ``linux/amd64``, ``linux/arm64``."""
-    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
-    return f"{platform.system().lower()}/{machine}"
 
 
 @dataclass(frozen=True)
@@ -76,6 +73,8 @@ class BuildRequest:
         quantization: what was asked for integer artifacts.
         keep: layers that stay in float, by the names of :meth:`Target.sensitivity`.
         ranges: learned in training, as ``convert.qat.save`` wrote them; None without.
+        platform: what the artifact is for, as ``os/arch``.
+        cpu: the CPU of it to make code for; empty for the platform's default, on this host for its own.
     """
 
     target: str
@@ -94,6 +93,8 @@ class BuildRequest:
     quantization: Quantization = field(default_factory=Quantization)
     keep: tuple[str, ...] = ()
     ranges: Mapping[str, Any] | None = None
+    platform: str = field(default_factory=host_platform)
+    cpu: str = ""
 
 
 class Session(ABC):
@@ -136,6 +137,10 @@ class Target(ABC):
     tolerance: ClassVar[Tolerance]
     #: The hardware that artifacts run on, in words, where this host may lack it; empty for the CPU.
     device: ClassVar[str] = ""
+    #: The same files serve every platform; False where each platform has an artifact of its own.
+    portable: ClassVar[bool] = True
+    #: Platforms that the runtime does not exist on.
+    not_on: ClassVar[tuple[str, ...]] = ()
     #: A toolchain that can say beforehand whether a deferred artifact is likely to build; empty for none.
     gate_toolchain: ClassVar[str] = ""
 
@@ -148,8 +153,13 @@ class Target(ABC):
         del precision
         return None
 
-    def missing(self) -> str:
-        """What this host lacks besides the toolchain (a compiler, a device); empty when nothing is missing."""
+    def missing(self, platform: str = "") -> str:
+        """What this host lacks besides the toolchain to build for ``platform`` (a compiler, a device); empty for nothing.
+
+        Args:
+            platform: as ``os/arch``; empty for this host.
+        """
+        del platform
         return ""
 
     def sensitivity(self, request: BuildRequest) -> tuple[Layer, ...]:
@@ -202,6 +212,16 @@ class Target(ABC):
     @abstractmethod
     def open(self, artifact: Artifact, folder: Path, threads: int) -> Session:
         """Load ``artifact`` from ``folder``, as its users would, with ``threads`` intra-operator threads."""
+
+    def open_elsewhere(self, artifact: Artifact, folder: Path, threads: int, place: Place) -> TimedSession:
+        """Load ``artifact`` in ``place``: here by :meth:`open` itself, which the place's own Python calls.
+
+        Raises:
+            StageError: it does not load there.
+        """
+        from convert.remote.python import serve_in
+
+        return serve_in(place, artifact, folder, threads)
 
 
 def _require_whole_interface(artifact: Artifact, golden: Golden) -> None:

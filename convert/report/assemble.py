@@ -15,6 +15,7 @@ import psutil
 from convert import __version__
 from convert.context import Context
 from convert.outdir import REPORT, sha256_of
+from convert.platforms import folder_of
 from convert.records import SCHEMA_VERSION, ExportRecord, FileRecord, Golden, Outcome, Report
 from convert.specs import format_input
 
@@ -44,7 +45,7 @@ def assemble(
 
 
 def _with_files(folder: Path, outcome: Outcome) -> Outcome:
-    return replace(outcome, files=tuple(hash_files(folder, folder / outcome.target / outcome.precision)))
+    return replace(outcome, files=tuple(hash_files(folder, folder / folder_of(outcome.target, outcome.precision, outcome.platform))))
 
 
 def hash_files(root: Path, folder: Path) -> list[FileRecord]:
@@ -70,6 +71,9 @@ def _options(context: Context) -> dict[str, Any]:
         "threads": options.threads,
         "jobs": options.jobs,
         "bench_seconds": options.bench_seconds,
+        "platforms": list(options.platforms),
+        "cpus": dict(options.cpus),
+        "devices": [device.name for device in options.devices],
         "allow_deferred": options.allow_deferred,
         "constants": list(options.ref.constants),
         "code": list(options.ref.code),

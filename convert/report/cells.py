@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from convert.platforms import host_platform
 from convert.records import Check, Latency, Operators, Outcome, Quality, Score
 
 COLUMNS = ("target", "precision", "status", "route", "error", "of limit", "size", "p50 ms", "× ort", "× eager", "s")
@@ -21,12 +22,18 @@ def size_text(size: int) -> str:
     return f"{size} B"
 
 
+def target_text(outcome: Outcome) -> str:
+    """The target, with the platform where that is not this host's."""
+    foreign = outcome.platform != host_platform()
+    return f"{outcome.target} {outcome.platform}" if foreign else outcome.target
+
+
 def row(outcome: Outcome) -> tuple[str, ...]:
     """One cell per column of :data:`COLUMNS`."""
     worst = worst_check(outcome)
     size = sum(file.size for file in outcome.files if not file.path.endswith("manifest.json"))
     return (
-        outcome.target,
+        target_text(outcome),
         outcome.precision,
         str(outcome.status),
         outcome.route or "–",

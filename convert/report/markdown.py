@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from convert.records import Mixed, Outcome, Report, RouteResult
-from convert.report.cells import COLUMNS, remarks, row
+from convert.report.cells import COLUMNS, remarks, row, target_text
 from convert.specs import format_input
 
 
@@ -45,7 +45,7 @@ def _export(report: Report) -> str:
 
 
 def _artifact(outcome: Outcome) -> str:
-    lines = [f"## {outcome.target} {outcome.precision}: {outcome.status}", ""]
+    lines = [f"## {target_text(outcome)} {outcome.precision}: {outcome.status}", ""]
     lines += [f"- {text}" for text in remarks(outcome)]
     lines += [f"- `{file.path}` {file.size} bytes, sha256 `{file.sha256}`" for file in outcome.files]
     tables = [_routes(outcome.routes), _interface(outcome), _checks(outcome), _mixed(outcome.mixed)]

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from convert.records import Report, Status
-from convert.report.cells import COLUMNS, remarks, row
+from convert.report.cells import COLUMNS, remarks, row, target_text
 from convert.specs import ASSUMED
 
 _COLOURS = {Status.PASSED: "green", Status.FAILED: "red", Status.DEFERRED: "yellow", Status.SKIPPED: "dim"}
@@ -26,7 +26,7 @@ def print_report(report: Report, console: Console, folder: str) -> None:
     for outcome in report.artifacts:
         for text in remarks(outcome):
             console.print(
-                f"{outcome.target} {outcome.precision}: {text}", highlight=False, markup=False, soft_wrap=True
+                f"{target_text(outcome)} {outcome.precision}: {text}", highlight=False, markup=False, soft_wrap=True
             )
     _print_footer(report, console, folder)
 

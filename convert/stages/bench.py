@@ -27,12 +27,30 @@ def run(args: dict[str, Any], channel: Channel) -> dict[str, Any]:
     golden = from_plain(Golden, args["golden"])
     case = next(case for case in golden.cases if case.name == args["case"])
     feeds = load_case(Path(args["golden_folder"]), case).feeds
+    if args.get("place") is not None:
+        return _elsewhere(args, feeds, channel)
     call = _eager(args, golden) if args["what"] == "eager" else _artifact(args)
     call(feeds)
     channel.send({"ready": True})
     while (command := channel.receive()) is not None:
         channel.send({"times": _time(call, feeds, int(command["runs"]))})
     return {"peak_memory_mib": _peak_memory_mib()}
+
+
+def _elsewhere(args: dict[str, Any], feeds: dict[str, Any], channel: Channel) -> dict[str, Any]:
+    """The same for an artifact on a device, which measures its times itself."""
+    from convert.remote.opening import open_in
+
+    artifact = from_plain(Artifact, args["artifact"])
+    session = open_in(args["place"], artifact, Path(args["folder"]), int(args["threads"]))
+    try:
+        session.run(feeds)
+        channel.send({"ready": True})
+        while (command := channel.receive()) is not None:
+            channel.send({"times": session.times(int(command["runs"]))})
+        return {"peak_memory_mib": session.peak_memory() / 2**20}
+    finally:
+        session.close()
 
 
 def _time(call: Callable[[dict[str, Any]], Any], feeds: dict[str, Any], runs: int) -> list[float]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from convert.limits import all_limits
+from convert.platforms import host_platform
 from convert.precisions import INTEGER
 from convert.qat.ranges import read_ranges
 from convert.records import Artifact, Golden, ModelRef, Quantization
@@ -54,4 +55,6 @@ def request_of(args: dict[str, Any]) -> BuildRequest:
         quantization=quantization,
         keep=tuple(args.get("keep", ())),
         ranges=read_ranges(args["ref"]["path"]) if args.get("ref") else None,
+        platform=args.get("platform") or host_platform(),
+        cpu=args.get("cpu") or "",
     )

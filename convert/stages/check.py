@@ -29,17 +29,28 @@ def run(args: dict[str, Any], channel: Channel) -> dict[str, Any]:
     artifact = from_plain(Artifact, args["artifact"])
     target = load_target(artifact.target)
     channel.say("loading the artifact")
-    session = target.open(artifact, Path(args["folder"]), int(args["threads"]))
+    session = open_artifact(artifact, args)
     skipped = left_out(artifact, golden)
     cases = [case for case in golden.cases if case.name not in skipped]
     compare = _comparison(artifact.precision, golden, target.tolerance.floors, args.get("least_sqnr"))
     checks: list[Check] = []
-    for index, case in enumerate(cases):
-        channel.say(f"checking case {index + 1} of {len(cases)}")
-        checks += _check_case(session, case, compare, Path(args["golden_folder"]))
-    notes = session.notes
-    session.close()
-    return {"checks": checks, "notes": notes}
+    try:
+        for index, case in enumerate(cases):
+            channel.say(f"checking case {index + 1} of {len(cases)}")
+            checks += _check_case(session, case, compare, Path(args["golden_folder"]))
+        return {"checks": checks, "notes": session.notes}
+    finally:
+        session.close()
+
+
+def open_artifact(artifact: Artifact, args: dict[str, Any]) -> Session:
+    """The artifact in ``args['folder']``: in this process, or where ``args['place']`` says."""
+    folder, threads = Path(args["folder"]), int(args["threads"])
+    if args.get("place") is None:
+        return load_target(artifact.target).open(artifact, folder, threads)
+    from convert.remote.opening import open_in  # needs packages that the toolchains do not have
+
+    return open_in(args["place"], artifact, folder, threads)
 
 
 def _comparison(precision: str, golden: Golden, floors: float, least_sqnr: float | None) -> Comparison:

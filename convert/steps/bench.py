@@ -10,15 +10,18 @@ import queue
 import shutil
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from convert.context import Context, Say, ToolchainMissing
 from convert.errors import StageError
 from convert.jobs import CannotWrite, Ended, Interrupted, Worker, WorkerPython
+from convert.platforms import EMULATED
 from convert.records import Artifact, Golden, Kind, Latency, Status
 from convert.steps.export import Graph
 from convert.steps.job import Built
+from convert.steps.places import HERE, Where
 from convert.targets import load_target
 from convert.targets.onnx import io_as_exported
 from convert.targets.onnx_files import onnx_files
@@ -94,8 +97,41 @@ class _References:
             watch.abandon()
 
 
-def bench_all(context: Context, golden: Golden, graphs: tuple[Graph, ...], built: list[Built], say: Say) -> list[Built]:
-    """Give every passed artifact its latency; one that cannot be run repeatedly becomes a failure."""
+def bench_all(
+    context: Context,
+    golden: Golden,
+    graphs: tuple[Graph, ...],
+    built: list[Built],
+    places: Sequence[Where],
+    say: Say,
+) -> list[Built]:
+    """Give every passed artifact its latency; one that cannot be run repeatedly becomes a failure.
+
+    Those that were proven on a device are timed there, without references; those under emulation not at all.
+    """
+    by_platform = {place.platform: place for place in places}
+    here = [one for one in built if by_platform[one.outcome.platform].proven is None]
+    timed = iter(_bench_here(context, golden, graphs, here, say))
+    return [
+        next(timed) if by_platform[one.outcome.platform].proven is None
+        else _bench_there(context, golden, one, by_platform[one.outcome.platform], say)
+        for one in built
+    ]
+
+
+def _bench_there(context: Context, golden: Golden, built: Built, place: Where, say: Say) -> Built:
+    if not place.timed:
+        return replace(built, outcome=replace(built.outcome, latency_reason=EMULATED))
+    if not context.options.bench_seconds:
+        return replace(built, outcome=replace(built.outcome, latency_reason="not asked for"))
+    if not (built.outcome.status is Status.PASSED or (built.outcome.checks and built.folder is not None)):
+        return built
+    return _bench(context, golden, built, _References(), say, place)
+
+
+def _bench_here(
+    context: Context, golden: Golden, graphs: tuple[Graph, ...], built: list[Built], say: Say
+) -> list[Built]:
     if not context.options.bench_seconds:
         return [replace(one, outcome=replace(one.outcome, latency_reason="not asked for")) for one in built]
     if not any(one.outcome.status is Status.PASSED for one in built):
@@ -136,11 +172,13 @@ def _start_references(context: Context, golden: Golden, graphs: tuple[Graph, ...
     return found
 
 
-def _bench(context: Context, golden: Golden, built: Built, references: _References, say: Say) -> Built:
+def _bench(
+    context: Context, golden: Golden, built: Built, references: _References, say: Say, place: Where = HERE
+) -> Built:
     outcome = built.outcome
-    say(f"timing {outcome.target} {outcome.precision}")
+    say(f"timing {outcome.target} {outcome.precision}" + (f" on {place.platform}" if place.args else ""))
     try:
-        latency = _measure(context, golden, built, references)
+        latency = _measure(context, golden, built, references, place)
     except (StageError, ToolchainMissing) as error:
         reason = f"it passed the checks but could not be run repeatedly: {error}"
         if built.folder is not None:
@@ -149,11 +187,11 @@ def _bench(context: Context, golden: Golden, built: Built, references: _Referenc
     return replace(built, outcome=replace(outcome, latency=latency))
 
 
-def _measure(context: Context, golden: Golden, built: Built, references: _References) -> Latency:
+def _measure(context: Context, golden: Golden, built: Built, references: _References, place: Where) -> Latency:
     assert built.artifact is not None  # noqa: S101  (it passed)
-    python = context.runtime(load_target(built.artifact.target))
-    args = _common(context, golden) | {"artifact": built.artifact, "folder": str(built.folder)}
-    name = f"{built.outcome.target}-{built.outcome.precision}"
+    python = context.runtime(load_target(built.artifact.target)) if place.args is None else context.core()
+    args = _common(context, golden) | {"artifact": built.artifact, "folder": str(built.folder), "place": place.args}
+    name = "-".join((built.outcome.target, built.outcome.precision, *(["device"] if place.args else [])))
     subject = _Stopwatch(context, name, python, args)
     try:
         rows = _interleave(subject, references, context.options.bench_seconds)

@@ -14,6 +14,7 @@ from convert.records import Artifact, Kind, RouteResult, Status
 from convert.serial import from_plain
 from convert.steps.defer import defer, deferral
 from convert.steps.export import Graph
+from convert.steps.foreign import standing, unproven
 from convert.steps.job import Attempts, Built, Job, build_args, keep
 from convert.steps.losing import failure
 from convert.steps.mixed import rescue
@@ -69,7 +70,10 @@ def _build(job: Job, base: Built | None) -> Built:
     ranges = _lacking_ranges(job)
     if ranges:
         return Built(job.outcome(Status.FAILED, "calibration", ranges))
-    lacking = job.target.missing()
+    elsewhere = _not_made_for(job)
+    if elsewhere:
+        return Built(job.outcome(Status.SKIPPED, "", elsewhere))
+    lacking = job.target.missing(job.where.platform)
     if lacking:
         return Built(job.outcome(Status.FAILED, "toolchain", f"{job.target.name} needs {lacking}"))
     if job.target.base_precision(job.precision) and (base is None or base.outcome.status is not Status.PASSED):
@@ -84,6 +88,13 @@ def _build(job: Job, base: Built | None) -> Built:
         if built is not None:
             return built
     return Built(failure(job, attempts))
+
+
+def _not_made_for(job: Job) -> str:
+    """Why there is no such artifact on the platform; empty where there is."""
+    if job.where.platform in job.target.not_on:
+        return f"there is no {job.target.name} on {job.where.platform}"
+    return ""
 
 
 def _candidates(job: Job) -> Iterator[tuple[Route, Graph | None]]:
@@ -137,8 +148,10 @@ def _build_and_prove(
         attempts.advice.append(ended.answer.advice)
         return None
     artifact = from_plain(Artifact, ended.value)
+    if job.where.nowhere:
+        return unproven(job, artifact, folder, name)
     job.say(f"checking {name}")
-    proof = prove(context, label, artifact, folder, job.golden, job.say)
+    proof = prove(context, label, artifact, folder, job.golden, job.say, job.where)
     worst = proof.verdict.worst.figure if proof.verdict.worst else None
     status = Status.PASSED if proof.verdict.passed else Status.FAILED
     attempts.results.append(
@@ -153,9 +166,7 @@ def _build_and_prove(
         attempts.assessments.append(found)
         return None
     outcome = job.outcome(
-        Status.PASSED,
-        "check",
-        "",
+        **standing(job.where),
         route=name,
         io=artifact.io,
         checks=proof.checks,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from convert.context import ToolchainMissing
+from convert.platforms import host_platform
 from convert.records import Artifact, RouteResult, Status
 from convert.serial import from_plain
 from convert.steps.job import Attempts, Built, Job, build_args, keep
@@ -16,6 +17,8 @@ def deferral(job: Job) -> str:
     if not job.target.device:
         return ""
     context = job.context
+    if job.where.platform != host_platform():
+        return f"its artifact is made on the machine that runs it, and this host is not {job.where.platform}"
     try:
         python, extra = context.runtime(job.target), ""
     except ToolchainMissing as error:

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from convert.context import Context, Say
+from convert.emulation import find_emulation
+from convert.platforms import folder_of, host_platform
 from convert.records import Artifact, Golden, Outcome, RouteResult, Status
 from convert.steps.export import Graph
+from convert.steps.places import Where
 from convert.steps.prove import Proof
-from convert.targets.base import Route, Target, host_platform
+from convert.targets.base import Route, Target
 from convert.toolchain_env import cache_root
 
 
@@ -43,6 +46,7 @@ class Job:
     Attributes:
         kept: layers of an integer artifact that stay in float.
         trial: name of a trial, one of several artifacts of this target and precision; what it leaves is kept aside.
+        where: the platform that it is for, and where it is proven.
     """
 
     context: Context
@@ -54,22 +58,25 @@ class Job:
     say: Say
     kept: tuple[str, ...] = ()
     trial: str = ""
+    where: Where = field(default_factory=lambda: Where(host_platform()))
 
     @property
     def label(self) -> str:
         """As it stands in progress lines and names of logs."""
-        return f"{self.target.name}-{self.precision}" + (f"-{self.trial}" if self.trial else "")
+        foreign = "" if self.where.platform == host_platform() else self.where.platform.replace("/", "-")
+        return "-".join(part for part in (self.target.name, self.precision, foreign, self.trial) if part)
 
     @property
     def final(self) -> Path:
         """Where its files go once it is proven."""
         if self.trial:
             return self.context.work / "trials" / self.label
-        return self.context.folder / self.target.name / self.precision
+        return self.context.folder / folder_of(self.target.name, self.precision, self.where.platform)
 
     def outcome(self, status: Status, stage: str, reason: str, **more: Any) -> Outcome:
         """The last word on this artifact."""
-        return Outcome(self.target.name, self.precision, host_platform(), status, stage, reason, **more)
+        given = {"proven": self.where.proven} | more if more.get("checks") else more
+        return Outcome(self.target.name, self.precision, self.where.platform, status, stage, reason, **given)
 
 
 def build_args(job: Job, route: Route, graph: Graph | None, base: Built | None, folder: Path) -> dict[str, Any]:
@@ -87,11 +94,22 @@ def build_args(job: Job, route: Route, graph: Graph | None, base: Built | None, 
         "fixed": route.name == "litert-torch",
         "keep": job.kept,
         "quantization": context.quantization,
-        "settings": {"calibration_cache": str(cache_root() / "calibration")},
+        "settings": {"calibration_cache": str(cache_root() / "calibration")} | cross_settings(),
+        "platform": job.where.platform,
+        "cpu": context.options.cpus.get(job.where.platform, ""),
     }
     if route.needs == "base" and base is not None:
         args |= {"base": base.artifact, "base_folder": str(base.folder)}
     return args
+
+
+def cross_settings() -> dict[str, Any]:
+    """What building for other platforms can use of the toolchain that brings it; a worker cannot look for itself."""
+    emulation = find_emulation()
+    if emulation is None:
+        return {}
+    libraries = {name: str(path) for name, path in emulation.runtime_libraries.items()}
+    return {"zig": list(emulation.zig), "runtime_libraries": {"linux/arm64": libraries}}
 
 
 def keep(job: Job, folder: Path, files: Sequence[str]) -> Path:

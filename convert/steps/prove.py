@@ -9,6 +9,7 @@ from convert.cases import left_out
 from convert.context import Context, Say
 from convert.records import Artifact, Check, Golden
 from convert.serial import from_plain
+from convert.steps.places import HERE, Where
 from convert.targets import load_target
 from convert.validators.verdict import Verdict, verdict
 
@@ -23,9 +24,11 @@ class Proof:
     log: Path
 
 
-def prove(context: Context, name: str, artifact: Artifact, folder: Path, golden: Golden, say: Say) -> Proof:
-    """Compare ``artifact`` (its files in ``folder``) with the source in every case."""
-    python = context.runtime(load_target(artifact.target))
+def prove(
+    context: Context, name: str, artifact: Artifact, folder: Path, golden: Golden, say: Say, where: Where = HERE
+) -> Proof:
+    """Compare ``artifact`` (its files in ``folder``) with the source in every case, where it is to be proven."""
+    python = context.runtime(load_target(artifact.target)) if where.args is None else context.core()
     ended = context.run(
         f"{name}-check",
         python,
@@ -36,6 +39,7 @@ def prove(context: Context, name: str, artifact: Artifact, folder: Path, golden:
             "golden": golden,
             "golden_folder": str(context.golden_folder),
             "threads": context.options.threads,
+            "place": where.args,
             "least_sqnr": context.options.quantization.least_sqnr,
         },
         say,
@@ -45,7 +49,7 @@ def prove(context: Context, name: str, artifact: Artifact, folder: Path, golden:
     checks = from_plain(tuple[Check, ...], ended.value["checks"])
     # What may be left out is not for the worker to say.
     skipped = left_out(artifact, golden)
-    notes = tuple(ended.value["notes"])
+    notes = (*ended.value["notes"], *((where.note,) if where.note else ()))
     if skipped:
         notes += (f"{artifact.precision} is not held to {', '.join(sorted(skipped))}",)
     judged = verdict(checks, golden, skipped)

@@ -1,0 +1,100 @@
+"""A TVM artifact in another place: one runner per module, behind the session that serves modules here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from convert.emulation import find_emulation
+from convert.errors import StageError
+from convert.records import Artifact
+from convert.remote.place import Place, Program
+from convert.remote.session import Remote, TimedSession
+from convert.targets.base import Arrays
+from convert.targets.tvm import TvmSession
+from convert.targets.tvm_runner import LIBRARIES, NAME, runner_for
+from convert.toolchain_env import cache_root
+from convert.toolchains import find
+
+Array = np.ndarray[Any, Any]
+
+
+class TvmElsewhere(TimedSession):
+    """The modules of an artifact, each held by a runner in ``place`` once it is needed."""
+
+    def __init__(self, artifact: Artifact, folder: Path, threads: int, place: Place) -> None:
+        """Compile the runner if need be; the first module is loaded at once, so that one that cannot be fails here."""
+        self._artifact = artifact
+        self._folder = folder
+        self._threads = threads
+        self._place = place
+        self._libraries = _libraries(artifact, folder)
+        self._remotes: dict[str, Remote] = {}
+        self._last: Remote | None = None
+        self._runner = _runner(place.platform, self._libraries)
+        self._session = TvmSession(artifact, self._load)
+        self._remote(artifact.files[0])
+
+    def _remote(self, file: str) -> Remote:
+        if file not in self._remotes:
+            files = {NAME: self._runner, file: self._folder / file, **self._libraries}
+            env = {"TVM_NUM_THREADS": str(self._threads)}
+            self._remotes[file] = Remote(self._place, Program(files, (NAME, file), env))
+        return self._remotes[file]
+
+    def _load(self, file: str) -> Any:
+        remote = self._remote(file)
+
+        def call(feeds: list[Array]) -> list[Array]:
+            self._last = remote
+            return remote.run(feeds)
+
+        return call
+
+    def run(self, feeds: Arrays) -> dict[str, Any]:
+        """See :meth:`Session.run`."""
+        return self._session.run(feeds)
+
+    def times(self, runs: int) -> list[float]:
+        """See :meth:`TimedSession.times`."""
+        assert self._last is not None  # noqa: S101  (something has been run)
+        return self._last.times(runs)
+
+    def peak_memory(self) -> int:
+        """See :meth:`TimedSession.peak_memory`."""
+        return max((remote.peak_memory() for remote in self._remotes.values()), default=0)
+
+    def close(self) -> None:
+        """See :meth:`Session.close`."""
+        for remote in self._remotes.values():
+            remote.close()
+
+
+def _libraries(artifact: Artifact, folder: Path) -> dict[str, Path]:
+    """The runtime that lies beside the artifact, as it is shipped; for this host's own, that of the toolchain."""
+    beside = {name: folder / name for name in LIBRARIES if name in artifact.files}
+    return beside if len(beside) == len(LIBRARIES) else _installed_libraries()
+
+
+def _site_packages() -> Path:
+    toolchain = find("tvm")
+    if toolchain is None:
+        raise StageError("the toolchain tvm is not installed; get it with `convert toolchain install tvm`")
+    return toolchain.site_packages
+
+
+def _installed_libraries() -> dict[str, Path]:
+    packages = _site_packages()
+    return {
+        "libtvm_runtime.so": packages / "tvm/lib/libtvm_runtime.so",
+        "libtvm_ffi.so": packages / "tvm_ffi/lib/libtvm_ffi.so",
+    }
+
+
+def _runner(platform: str, libraries: Mapping[str, Path]) -> Path:
+    emulation = find_emulation()
+    zig = () if emulation is None else emulation.zig
+    return runner_for(platform, _site_packages() / "tvm_ffi/include", libraries, zig, cache_root() / "runners")
