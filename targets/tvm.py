@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from convert.errors import StageError
-from convert.records import Artifact, IoEntry
+from convert.records import Artifact
 from convert.targets.base import Arrays, BuildRequest, Route, Session, Target, Tolerance, host_platform
 from convert.targets.casting import cast_exactly
 from convert.targets.onnx import io_as_exported
 from convert.targets.versions import installed
 
 FILE = "model.so"
+Array = np.ndarray[Any, Any]
+#: One loaded module: arrays in the order of the source's inputs in, arrays in the order of its outputs out.
+Engine = Callable[[list[Array]], list[Array]]
 #: Seen when the routes were compared model by model (docs/targets.md).
 PROBLEMS: Mapping[str, str] = {
     "aten.grid_sampler": "the exported-program front end gives another shape; right by onnx",
@@ -53,12 +56,8 @@ class Tvm(Target):
         return f"a C++ compiler to link with ({', '.join(COMPILERS)} are not on the PATH); install g++"
 
     def _build(self, request: BuildRequest) -> Artifact:
-        import tvm
-
         module = _from_program(request) if request.route == "exported-program" else _from_onnx(request)
-        target = _host_target()
-        library = tvm.compile(module, target=target)
-        library.export_library(str(request.folder / FILE), workspace_dir=str(request.scratch))
+        settings = _compile(module, request.folder / FILE, request)
         return Artifact(
             "tvm",
             request.precision,
@@ -66,17 +65,25 @@ class Tvm(Target):
             (FILE,),
             io_as_exported(request.golden),
             host_platform(),
-            notes=(f"compiled for the CPU {target.attrs.get('mcpu', 'generic')}; it may not run on another",),
+            notes=(f"compiled for the CPU {settings.get('mcpu', 'generic')}; it may not run on another",),
             versions=installed("apache-tvm", "apache-tvm-ffi", "onnx"),
-            settings={
-                "target": {key: value for key, value in dict(target.export()).items() if isinstance(value, str | int)}
-            },
+            settings={"target": settings},
         )
 
     def open(self, artifact: Artifact, folder: Path, threads: int) -> Session:
         """Load the library from its file; the thread count is read by the runtime from ``TVM_NUM_THREADS``."""
         del threads
-        return TvmSession(folder / artifact.files[0], artifact.io)
+        return TvmSession(artifact, lambda file: local_engine(folder / file))
+
+
+def _compile(module: Any, file: Path, request: BuildRequest) -> dict[str, Any]:
+    """Compile ``module`` to the shared library ``file``; gives the settings of the target."""
+    import tvm
+
+    target = _host_target()
+    library = tvm.compile(module, target=target)
+    library.export_library(str(file), workspace_dir=str(request.scratch))
+    return {key: value for key, value in dict(target.export()).items() if isinstance(value, str | int)}
 
 
 def _host_target() -> Any:
@@ -115,26 +122,36 @@ def _from_program(request: BuildRequest) -> Any:
     return from_exported_program(normalise_indices(program), keep_params_as_input=False)
 
 
+def local_engine(file: Path) -> Engine:
+    """The module in ``file``, held by a Relax virtual machine in this process."""
+    import tvm
+    from tvm import relax
+
+    main = relax.VirtualMachine(tvm.runtime.load_module(str(file)), tvm.cpu())["main"]
+
+    def call(feeds: list[Array]) -> list[Array]:
+        result = main(*(tvm.runtime.tensor(np.asarray(feed, order="C")) for feed in feeds))
+        values = [result] if hasattr(result, "numpy") else list(result)
+        return [value.numpy() for value in values]
+
+    return call
+
+
 class TvmSession(Session):
-    """A Relax virtual machine on the CPU."""
+    """The modules of an artifact, wherever they are held, behind the source's own interface."""
 
-    def __init__(self, file: Path, io: tuple[IoEntry, ...]) -> None:
-        """Load the library ``file``."""
-        import tvm
-        from tvm import relax
-
-        self._tensor = tvm.runtime.tensor
-        self._main = relax.VirtualMachine(tvm.runtime.load_module(str(file)), tvm.cpu())["main"]
-        self._inputs = [entry for entry in io if entry.role == "input"]
-        self._outputs = [entry for entry in io if entry.role == "output"]
+    def __init__(self, artifact: Artifact, load: Callable[[str], Engine]) -> None:
+        """``load`` gives the engine of one module by its file; the first one is loaded at once."""
+        self._engine = load(artifact.files[0])
+        self._inputs = [entry for entry in artifact.io if entry.role == "input"]
+        self._outputs = [entry for entry in artifact.io if entry.role == "output"]
 
     def run(self, feeds: Arrays) -> dict[str, Any]:
         """See :meth:`Session.run`."""
-        result = self._main(*(self._tensor(np.asarray(feeds[entry.source], order="C")) for entry in self._inputs))
-        values = [result] if hasattr(result, "numpy") else list(result)
+        values = self._engine([np.asarray(feeds[entry.source]) for entry in self._inputs])
         if len(values) != len(self._outputs):
             raise StageError(f"the library gave {len(values)} outputs, the source has {len(self._outputs)}")
         return {
-            entry.source: cast_exactly(entry.source, value.numpy(), entry.source_dtype)
+            entry.source: cast_exactly(entry.source, value, entry.source_dtype)
             for entry, value in zip(self._outputs, values, strict=True)
         }
