@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from convert.emulation import find_emulation
 from convert.errors import StageError
 from convert.records import Artifact
+from convert.targets import tvm_compile
 from convert.targets.base import Arrays, BuildRequest, Route, Session, Target, Tolerance, host_platform
 from convert.targets.casting import cast_exactly
 from convert.targets.onnx import io_as_exported
+from convert.targets.tvm_link import lacking
 from convert.targets.versions import installed
+
+if TYPE_CHECKING:
+    from convert.remote.place import Place
+    from convert.remote.session import TimedSession
 
 FILE = "model.so"
 Array = np.ndarray[Any, Any]
@@ -24,14 +30,14 @@ Engine = Callable[[list[Array]], list[Array]]
 PROBLEMS: Mapping[str, str] = {
     "aten.grid_sampler": "the exported-program front end gives another shape; right by onnx",
 }
-COMPILERS = ("g++", "clang++", "c++")
 
 
 class Tvm(Target):
     """A shared library of compiled kernels; the device needs libtvm_runtime and libtvm_ffi beside it."""
 
     name: ClassVar[str] = "tvm"
-    summary: ClassVar[str] = "TVM shared library (this machine's CPU)"
+    summary: ClassVar[str] = "TVM shared library (this machine's CPU, or --platform)"
+    portable: ClassVar[bool] = False
     precisions: ClassVar[tuple[str, ...]] = ("float32",)
     max_opset: ClassVar[int] = 18
     runtime_toolchain: ClassVar[str] = "tvm"
@@ -49,25 +55,24 @@ class Tvm(Target):
         """What the front ends were seen to get wrong."""
         return PROBLEMS
 
-    def missing(self) -> str:
-        """A shared library needs a C++ compiler to link it."""
-        if any(shutil.which(name) for name in COMPILERS):
-            return ""
-        return f"a C++ compiler to link with ({', '.join(COMPILERS)} are not on the PATH); install g++"
+    def missing(self, platform: str = "") -> str:
+        """A shared library needs something to link it with."""
+        emulation = find_emulation()
+        return lacking(platform or host_platform(), () if emulation is None else emulation.zig)
 
     def _build(self, request: BuildRequest) -> Artifact:
         module = _from_program(request) if request.route == "exported-program" else _from_onnx(request)
-        settings = _compile(module, request.folder / FILE, request)
+        settings = tvm_compile.compile_module(module, request.folder / FILE, request)
         return Artifact(
             "tvm",
             request.precision,
             request.route,
-            (FILE,),
+            (FILE, *tvm_compile.add_runtime(request)),
             io_as_exported(request.golden),
-            host_platform(),
-            notes=(f"compiled for the CPU {settings.get('mcpu', 'generic')}; it may not run on another",),
+            request.platform,
+            notes=(f"compiled for the CPU {settings['target'].get('mcpu', 'generic')}; it may not run on another",),
             versions=installed("apache-tvm", "apache-tvm-ffi", "onnx"),
-            settings={"target": settings},
+            settings=settings,
         )
 
     def open(self, artifact: Artifact, folder: Path, threads: int) -> Session:
@@ -75,26 +80,11 @@ class Tvm(Target):
         del threads
         return TvmSession(artifact, lambda file: local_engine(folder / file))
 
+    def open_elsewhere(self, artifact: Artifact, folder: Path, threads: int, place: Place) -> TimedSession:
+        """Load the library by the C++ runner: the place needs no Python."""
+        from convert.targets.tvm_remote import TvmElsewhere
 
-def _compile(module: Any, file: Path, request: BuildRequest) -> dict[str, Any]:
-    """Compile ``module`` to the shared library ``file``; gives the settings of the target."""
-    import tvm
-
-    target = _host_target()
-    library = tvm.compile(module, target=target)
-    library.export_library(str(file), workspace_dir=str(request.scratch))
-    return {key: value for key, value in dict(target.export()).items() if isinstance(value, str | int)}
-
-
-def _host_target() -> Any:
-    """This machine's CPU by its LLVM name, so that its vector units are used; the name is in the manifest."""
-    import tvm
-
-    cpu = tvm.get_global_func("target.llvm_get_system_cpu", allow_missing=True)
-    target: dict[str, Any] = {"kind": "llvm"}
-    if cpu is not None and cpu():
-        target["mcpu"] = str(cpu())
-    return tvm.target.Target(target)
+        return TvmElsewhere(artifact, folder, threads, place)
 
 
 def _from_onnx(request: BuildRequest) -> Any:

@@ -19,7 +19,6 @@ HOST_COMPILERS = ("g++", "clang++", "c++")
 _ANDROID_PAGE = 16384
 _ANDROID_LIBRARIES = ("libc.so", "libm.so")
 _TIMEOUT_SECONDS = 600
-OBJECTS = "model.tar"
 
 
 @dataclass(frozen=True)
@@ -35,12 +34,13 @@ class Linker:
     bare: bool = False
 
 
-def linker_for(platform: str, zig: Sequence[str] = ()) -> Linker | None:
+def linker_for(platform: str, zig: Sequence[str] = (), cxx: bool = False) -> Linker | None:
     """What links for ``platform`` here; None where there is nothing.
 
     Args:
         platform: as ``os/arch``.
         zig: the words that start zig, where it is installed.
+        cxx: C++ is to be compiled too. Without, zig need not build its C++ library first, which takes minutes.
     """
     if platform == host_platform():
         return _first(HOST_COMPILERS)
@@ -49,7 +49,8 @@ def linker_for(platform: str, zig: Sequence[str] = ()) -> Linker | None:
     known = PLATFORMS[platform]
     if known.compiler and shutil.which(known.compiler):
         return Linker((known.compiler,), known.compiler)
-    return Linker((*zig, "c++", "-target", known.zig), f"zig c++ -target {known.zig}") if zig else None
+    command = "c++" if cxx else "cc"
+    return Linker((*zig, command, "-target", known.zig), f"zig {command} -target {known.zig}") if zig else None
 
 
 def lacking(platform: str, zig: Sequence[str] = ()) -> str:
@@ -144,12 +145,11 @@ def run(linker: Linker, words: Sequence[str], platform: str, env: Mapping[str, s
         raise StageError(f"{linker.name} cannot link for {platform}: {wrong[:300]}")
 
 
-def write_objects(folder: Path, objects: Sequence[str]) -> str:
-    """Keep ``objects`` in an archive beside the library, for those who link them into an app of their own."""
-    with tarfile.open(folder / OBJECTS, "w") as archive:
+def write_objects(archive: Path, objects: Sequence[str]) -> None:
+    """Keep ``objects`` in ``archive``, for those who link them into an app of their own."""
+    with tarfile.open(archive, "w") as tar:
         for path in objects:
             info = tarfile.TarInfo(Path(path).name)
             info.size = Path(path).stat().st_size
             with Path(path).open("rb") as source:
-                archive.addfile(info, source)
-    return OBJECTS
+                tar.addfile(info, source)

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from convert.errors import StageError
-from convert.platforms import host_platform
 from convert.targets import tvm_link
 
 SOURCE = Path(__file__).resolve().parent / "native" / "tvm_runner.cc"
@@ -36,7 +35,7 @@ def runner_for(
     missing = tvm_link.lacking(platform, zig)
     if missing:
         raise StageError(f"running a TVM module elsewhere needs {missing}")
-    linker = tvm_link.linker_for(platform, zig)
+    linker = tvm_link.linker_for(platform, zig, cxx=True)
     assert linker is not None  # noqa: S101  (nothing is lacking)
     kept = cache / f"{NAME}-{_key(platform, linker, headers)}"
     if not kept.is_file():
@@ -61,7 +60,7 @@ def _compile(
         whole = ("-Wl,--no-as-needed", *(str(libraries[name]) for name in LIBRARIES))
         find = ("-Wl,-rpath,$ORIGIN", "-s", "-pthread")
         # The libraries of a foreign platform ask for others that only its own root filesystem has.
-        loose = () if platform == host_platform() else ("-Wl,--unresolved-symbols=ignore-in-shared-libs",)
+        loose = ("-Wl,--allow-shlib-undefined",)
         words = ["-std=c++17", "-O2", f"-I{headers}", str(SOURCE), "-o", str(made), *whole, *find, *loose]
         tvm_link.run(linker, words, platform, {"ZIG_GLOBAL_CACHE_DIR": str(kept.parent / "zig")})
         os.replace(made, kept)

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from convert.context import Context
+from convert.emulation import find_emulation
 from convert.platforms import EMULATED, PLATFORMS, cpu_of, host_platform
 from convert.records import Device, Proven
+from convert.toolchains import install_command
 
 TOOLCHAIN = "arm64-emulation"
 
@@ -70,9 +72,7 @@ def where(context: Context, platform: str) -> Where:
         why = known.no_runtime if known is not None else ""
         why = why or f"{platform} is not emulated here; convert on such a machine, or give one with --device"
         return Where(platform, nowhere=why)
-    from convert.toolchains import find, install_command
-
-    if find(TOOLCHAIN) is None:
+    if find_emulation() is None:
         why = f"the toolchain {TOOLCHAIN} is not installed, which runs its artifacts; get it with "
         return Where(platform, nowhere=f"{why}`{install_command(TOOLCHAIN)}`, or give a device with --device")
     cpu = cpu_of(platform, context.options.cpus.get(platform, ""))
