@@ -21,13 +21,25 @@ def import_graph(model: Any) -> Any:
     from tvm.relax.frontend.onnx import onnx_frontend
 
     known = onnx_frontend._get_convert_map  # the front end has no other way to learn an operator
-    more = {kind: _recurrent(onnx_frontend.OnnxOpConverter, kind) for kind in GATES}
-    more["Resize"] = _resize(onnx_frontend.Resize)
+    more = _added(onnx_frontend)
     onnx_frontend._get_convert_map = lambda: {**known(), **more}
     try:
         return onnx_frontend.from_onnx(model, keep_params_in_input=False)
     finally:
         onnx_frontend._get_convert_map = known
+
+
+def known_operators() -> set[str]:
+    """The ONNX operators that :func:`import_graph` knows."""
+    from tvm.relax.frontend.onnx import onnx_frontend
+
+    # The last two are dealt with before the map is looked at.
+    return {*onnx_frontend._get_convert_map(), *_added(onnx_frontend), "If", "Constant"}
+
+
+def _added(onnx_frontend: Any) -> dict[str, type]:
+    more = {kind: _recurrent(onnx_frontend.OnnxOpConverter, kind) for kind in GATES}
+    return more | {"Resize": _resize(onnx_frontend.Resize)}
 
 
 def _recurrent(base: type, kind: str) -> type:

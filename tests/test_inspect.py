@@ -178,8 +178,9 @@ def test_known_problems_are_said_once_for_torch_and_onnx() -> None:
     assert lstm.reason.endswith("right by litert-torch with fixed sizes")
     assert (power.operator, power.count) == ("aten.pow", 2)
     assert "right by onnx2tf" in power.reason
-    (recurrent,) = _problems(load_target("tvm"), found)
-    assert recurrent.reason.endswith("right by exported-program with fixed sizes")
+    assert _problems(load_target("tvm"), found) == []
+    (sampled,) = _problems(load_target("tvm"), _found((Operator("aten.grid_sampler", 1),)))
+    assert sampled.reason.endswith("right by onnx")
     assert _problems(load_target("onnx"), found) == []
 
 
@@ -269,7 +270,7 @@ def test_the_command_asks_every_toolchain(tmp_path: Path) -> None:
         for answer in view["routes"]
     }
     assert routes["onnx", "dynamo"] == (True, [])
-    assert routes["tvm", "onnx"] == (False, ["LSTM"])
+    assert routes["tvm", "onnx"] == (True, [])
     assert routes["tvm", "exported-program"] == (True, [])
     assert routes["tflite", "litert-torch"] == (True, [])
     assert routes["tflite", "onnx2tf"] == (True, [])

@@ -38,10 +38,9 @@ def _ask(key: str, route: str, questions: Questions) -> RouteAnswer:
 
 
 def _tvm_onnx() -> Collection[str]:
-    from tvm.relax.frontend.onnx.onnx_frontend import _get_convert_map
+    from convert.targets.tvm_frontend import known_operators
 
-    # Both are dealt with before the map is looked at.
-    return {*_get_convert_map(), "If", "Constant"}
+    return known_operators()
 
 
 def _tvm_program() -> Collection[str]:
