@@ -36,12 +36,14 @@ class Route:
         needs: ``onnx`` (an exported graph), ``source`` (the live module) or ``base`` (the artifact of the precision
             that this one is derived from).
         borrows: a second toolchain whose packages come after the first one's on the path.
+        dynamic: it is for models with dynamic sizes, and is not tried where every size is fixed.
     """
 
     name: str
     toolchain: str
     needs: str = "onnx"
     borrows: str | None = None
+    dynamic: bool = False
 
 
 class CalibrationData(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,10 +12,13 @@ import numpy as np
 from convert.emulation import find_emulation
 from convert.errors import StageError
 from convert.records import Artifact
+from convert.specs import shape_at
 from convert.targets import tvm_compile
 from convert.targets.base import Arrays, BuildRequest, Route, Session, Target, Tolerance, host_platform
 from convert.targets.casting import cast_exactly
 from convert.targets.onnx import io_as_exported
+from convert.targets.tvm_bucket_build import build_buckets
+from convert.targets.tvm_bucket_engine import Array, BucketEngine, Engine
 from convert.targets.tvm_link import lacking
 from convert.targets.versions import installed
 
@@ -23,9 +27,6 @@ if TYPE_CHECKING:
     from convert.remote.session import TimedSession
 
 FILE = "model.so"
-Array = np.ndarray[Any, Any]
-#: One loaded module: arrays in the order of the source's inputs in, arrays in the order of its outputs out.
-Engine = Callable[[list[Array]], list[Array]]
 #: Seen when the routes were compared model by model (docs/targets.md).
 PROBLEMS: Mapping[str, str] = {
     "aten.grid_sampler": "the exported-program front end gives another shape; right by onnx",
@@ -47,9 +48,16 @@ class Tvm(Target):
     )
 
     def routes(self, precision: str) -> tuple[Route, ...]:
-        """The ONNX front end first; the exported-program front end miscompiles some indexing, so it comes second."""
+        """The ONNX front end first; the exported-program front end miscompiles some indexing, so it comes second.
+
+        Several modules of fixed sizes take the most time and room, so they come last.
+        """
         del precision
-        return (Route("onnx", "tvm"), Route("exported-program", "tvm", needs="source", borrows="core"))
+        return (
+            Route("onnx", "tvm"),
+            Route("exported-program", "tvm", needs="source", borrows="core"),
+            Route("onnx-buckets", "tvm", dynamic=True),
+        )
 
     def problem_operators(self) -> Mapping[str, str]:
         """What the front ends were seen to get wrong."""
@@ -61,19 +69,10 @@ class Tvm(Target):
         return lacking(platform or host_platform(), () if emulation is None else emulation.zig)
 
     def _build(self, request: BuildRequest) -> Artifact:
+        if request.route == "onnx-buckets":
+            return _in_buckets(request)
         module = _from_program(request) if request.route == "exported-program" else _from_onnx(request)
-        settings = tvm_compile.compile_module(module, request.folder / FILE, request)
-        return Artifact(
-            "tvm",
-            request.precision,
-            request.route,
-            (FILE, *tvm_compile.add_runtime(request)),
-            io_as_exported(request.golden),
-            request.platform,
-            notes=(f"compiled for the CPU {settings['target'].get('mcpu', 'generic')}; it may not run on another",),
-            versions=installed("apache-tvm", "apache-tvm-ffi", "onnx"),
-            settings=settings,
-        )
+        return _artifact(request, (FILE,), tvm_compile.compile_module(module, request.folder / FILE, request))
 
     def open(self, artifact: Artifact, folder: Path, threads: int) -> Session:
         """Load the library from its file; the thread count is read by the runtime from ``TVM_NUM_THREADS``."""
@@ -87,13 +86,49 @@ class Tvm(Target):
         return TvmElsewhere(artifact, folder, threads, place)
 
 
-def _from_onnx(request: BuildRequest) -> Any:
+def _artifact(
+    request: BuildRequest, files: tuple[str, ...], settings: Mapping[str, Any], *notes: str, **more: Any
+) -> Artifact:
+    cpu = settings["target"].get("mcpu", "generic")
+    return Artifact(
+        "tvm",
+        request.precision,
+        request.route,
+        (*files, *tvm_compile.add_runtime(request)),
+        io_as_exported(request.golden),
+        request.platform,
+        notes=(f"compiled for the CPU {cpu}; it may not run on another", *notes),
+        versions=installed("apache-tvm", "apache-tvm-ffi", "onnx"),
+        settings={**settings, **more},
+    )
+
+
+def _in_buckets(request: BuildRequest) -> Artifact:
+    settings: dict[str, Any] = {}
+    here = replace(request, platform=host_platform(), cpu="")
+
+    def compile_here(sizes: Mapping[str, int], file: Path) -> None:
+        tvm_compile.compile_module(_from_onnx(request, sizes), file, here)
+
+    def compile_there(sizes: Mapping[str, int], file: Path) -> None:
+        settings.update(tvm_compile.compile_module(_from_onnx(request, sizes), file, request))
+
+    made = build_buckets(request, compile_here, local_engine, compile_there)
+    return _artifact(request, made.files, settings, made.note, **made.settings)
+
+
+def _from_onnx(request: BuildRequest, sizes: Mapping[str, int] | None = None) -> Any:
+    """The graph as a module of Relax, with dynamic sizes or with ``sizes``."""
     import onnx
 
+    from convert.targets.tvm_fixed import at_sizes
     from convert.targets.tvm_frontend import import_graph
 
     assert request.onnx is not None  # noqa: S101  (a route that needs onnx gets it)
-    return import_graph(onnx.load(str(request.onnx)))
+    model = onnx.load(str(request.onnx))
+    if sizes is not None:
+        model = at_sizes(model, {spec.name: shape_at(spec, dict(sizes)) for spec in request.golden.inputs})
+    return import_graph(model)
 
 
 def _from_program(request: BuildRequest) -> Any:
@@ -131,8 +166,9 @@ class TvmSession(Session):
     """The modules of an artifact, wherever they are held, behind the source's own interface."""
 
     def __init__(self, artifact: Artifact, load: Callable[[str], Engine]) -> None:
-        """``load`` gives the engine of one module by its file; the first one is loaded at once."""
-        self._engine = load(artifact.files[0])
+        """``load`` gives the engine of one module by its file; an only one is loaded at once."""
+        buckets = "buckets" in artifact.settings
+        self._engine: Engine = BucketEngine(artifact.settings, load) if buckets else load(artifact.files[0])
         self._inputs = [entry for entry in artifact.io if entry.role == "input"]
         self._outputs = [entry for entry in artifact.io if entry.role == "output"]
 

@@ -16,6 +16,9 @@ from convert.targets import load_target
 from convert.targets.base import BuildRequest
 from convert.worker import Channel
 
+#: Routes that compare results themselves, elsewhere or while they build.
+WITH_LIMITS = ("recipe", "onnx-buckets")
+
 
 def run(args: dict[str, Any], channel: Channel) -> Artifact:
     """Build what ``args`` describes (see :class:`convert.targets.base.BuildRequest`) and give its record."""
@@ -36,7 +39,7 @@ def request_of(args: dict[str, Any]) -> BuildRequest:
     target = load_target(args["target"])
     quantization = from_plain(Quantization, args["quantization"]) if args.get("quantization") else Quantization()
     settings = dict(args.get("settings", {}))
-    if args["route"] == "recipe":
+    if args["route"] in WITH_LIMITS:
         settings["limits"] = all_limits(golden, Path(args["golden_folder"]), args["precision"], target.tolerance.floors)
     return BuildRequest(
         target=args["target"],

@@ -112,6 +112,10 @@ def _attempt(job: Job, route: Route, graph: Graph | None, base: Built | None, at
     def lost(stage: str, reason: str, seconds: float = 0.0, log: str = "", worst: float | None = None) -> None:
         attempts.results.append(RouteResult(name, Status.FAILED, stage, reason, round(seconds, 3), log, worst))
 
+    if route.dynamic and all(dim.min == dim.max for dim in job.golden.dims):
+        why = "this route is for dynamic sizes, and every size of the source is fixed"
+        attempts.results.append(RouteResult(name, Status.SKIPPED, "", why, 0.0))
+        return None
     if route.needs == "onnx" and graph is None:
         lost("export", f"there is no ONNX graph ({job.export_failure})")
         return None
