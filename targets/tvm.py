@@ -80,7 +80,7 @@ class Tvm(Target):
         return TvmSession(artifact, lambda file: local_engine(folder / file))
 
     def open_elsewhere(self, artifact: Artifact, folder: Path, threads: int, place: Place) -> TimedSession:
-        """Load the library by the C++ runner: the place needs no Python."""
+        """Load the library by the runner, a small program: the place needs no Python."""
         from convert.targets.tvm_remote import TvmElsewhere
 
         return TvmElsewhere(artifact, folder, threads, place)
@@ -108,12 +108,13 @@ def _in_buckets(request: BuildRequest) -> Artifact:
     here = replace(request, platform=host_platform(), cpu="")
 
     def compile_here(sizes: Mapping[str, int], file: Path) -> None:
-        tvm_compile.compile_module(_from_onnx(request, sizes), file, here)
+        settings.update(tvm_compile.compile_module(_from_onnx(request, sizes), file, here))
 
     def compile_there(sizes: Mapping[str, int], file: Path) -> None:
         settings.update(tvm_compile.compile_module(_from_onnx(request, sizes), file, request))
 
-    made = build_buckets(request, compile_here, local_engine, compile_there)
+    foreign = request.platform != here.platform or request.cpu
+    made = build_buckets(request, compile_here, local_engine, compile_there if foreign else None)
     return _artifact(request, made.files, settings, made.note, **made.settings)
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,7 +53,7 @@ def build_buckets(
     request: BuildRequest,
     compile_at: Callable[[Mapping[str, int], Path], None],
     load: Callable[[Path], Engine],
-    compile_there: Callable[[Mapping[str, int], Path], None],
+    compile_there: Callable[[Mapping[str, int], Path], None] | None = None,
 ) -> Buckets:
     """Compile the modules into ``request.folder``.
 
@@ -60,7 +61,7 @@ def build_buckets(
         request: with limits in its settings.
         compile_at: writes the module of some sizes, for this machine, to a file.
         load: gives the module in such a file, to try padding with.
-        compile_there: writes a module for the platform of the request.
+        compile_there: writes a module for another platform; None where the modules to try are those to ship.
 
     Raises:
         StageError: no size is dynamic, or the dimensions that cannot be padded have too many sizes.
@@ -77,7 +78,10 @@ def build_buckets(
     buckets: list[dict[str, Any]] = []
     for sizes in plan.modules:
         name = file_of({dim.name: sizes[dim.name] for dim in dims})
-        compile_there(sizes | fixed, request.folder / name)
+        if compile_there is None:
+            shutil.copyfile(modules.file(sizes | fixed), request.folder / name)
+        else:
+            compile_there(sizes | fixed, request.folder / name)
         buckets.append({"file": name, "dims": sizes})
     settings = {
         "buckets": buckets,

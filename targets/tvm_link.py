@@ -34,13 +34,12 @@ class Linker:
     bare: bool = False
 
 
-def linker_for(platform: str, zig: Sequence[str] = (), cxx: bool = False) -> Linker | None:
+def linker_for(platform: str, zig: Sequence[str] = ()) -> Linker | None:
     """What links for ``platform`` here; None where there is nothing.
 
     Args:
         platform: as ``os/arch``.
         zig: the words that start zig, where it is installed.
-        cxx: C++ is to be compiled too. Without, zig need not build its C++ library first, which takes minutes.
     """
     if platform == host_platform():
         return _first(HOST_COMPILERS)
@@ -49,8 +48,8 @@ def linker_for(platform: str, zig: Sequence[str] = (), cxx: bool = False) -> Lin
     known = PLATFORMS[platform]
     if known.compiler and shutil.which(known.compiler):
         return Linker((known.compiler,), known.compiler)
-    command = "c++" if cxx else "cc"
-    return Linker((*zig, command, "-target", known.zig), f"zig {command} -target {known.zig}") if zig else None
+    # Nothing of C++ is in the objects, and zig would first build a library for it, which takes minutes.
+    return Linker((*zig, "cc", "-target", known.zig), f"zig cc -target {known.zig}") if zig else None
 
 
 def lacking(platform: str, zig: Sequence[str] = ()) -> str:

@@ -1,4 +1,4 @@
-"""The C++ program that holds a TVM module elsewhere: compiled once per platform and kept in the cache folder."""
+"""The program that holds a TVM module elsewhere: compiled once per platform and kept in the cache folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from convert.errors import StageError
 from convert.targets import tvm_link
 
-SOURCE = Path(__file__).resolve().parent / "native" / "tvm_runner.cc"
+SOURCE = Path(__file__).resolve().parent / "native" / "tvm_runner.c"
 NAME = "tvm_runner"
 LIBRARIES = ("libtvm_runtime.so", "libtvm_ffi.so")
 
@@ -35,7 +35,7 @@ def runner_for(
     missing = tvm_link.lacking(platform, zig)
     if missing:
         raise StageError(f"running a TVM module elsewhere needs {missing}")
-    linker = tvm_link.linker_for(platform, zig, cxx=True)
+    linker = tvm_link.linker_for(platform, zig)
     assert linker is not None  # noqa: S101  (nothing is lacking)
     kept = cache / f"{NAME}-{_key(platform, linker, headers)}"
     if not kept.is_file():
@@ -61,6 +61,8 @@ def _compile(
         find = ("-Wl,-rpath,$ORIGIN", "-s", "-pthread")
         # The libraries of a foreign platform ask for others that only its own root filesystem has.
         loose = ("-Wl,--allow-shlib-undefined",)
-        words = ["-std=c++17", "-O2", f"-I{headers}", str(SOURCE), "-o", str(made), *whole, *find, *loose]
+        # C also for a compiler that takes it for C++ by its own name.
+        source = ("-x", "c", "-std=c11", "-D_GNU_SOURCE", str(SOURCE), "-x", "none")
+        words = ["-O2", f"-I{headers}", *source, "-o", str(made), *whole, *find, *loose]
         tvm_link.run(linker, words, platform, {"ZIG_GLOBAL_CACHE_DIR": str(kept.parent / "zig")})
         os.replace(made, kept)

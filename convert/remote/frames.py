@@ -4,7 +4,7 @@ Everything is little-endian. Requests: ``R`` and tensors (run once), ``T`` and a
 the last ``R``, and time each run), ``M`` (peak memory). Answers: ``H`` and the version (loaded), ``K`` and tensors,
 ``T`` and seconds, ``M`` and bytes, ``E`` and a text. Tensors are preceded by their count; one is the number of axes
 (u32), DLPack's code and bits of the dtype (u8 each), the sizes (i64 each) and the elements in C order.
-``targets/native/tvm_runner.cc`` and ``convert/remote/serve.py`` are the other end.
+``targets/native/tvm_runner.c`` and ``convert/remote/serve.py`` are the other end.
 
 No line of this file needs a Python newer than 3.11, which is what a device may have.
 """
