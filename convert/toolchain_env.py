@@ -37,6 +37,9 @@ class Toolchain:
         accepts: what the running interpreter must have to serve as this toolchain (the extra of the same name);
             empty where it never may, since the pins conflict with the other packages.
         optional: whether the tool does its main job without it.
+        system_packages: Debian packages that lie beside the packages of Python, for arm64 unless they say otherwise;
+            with any, ``convert/emulation_install.py`` ends the installation.
+        foreign_wheels: name of the constraint file with the wheels for arm64.
     """
 
     name: str
@@ -45,6 +48,8 @@ class Toolchain:
     shown: tuple[str, ...]
     accepts: tuple[str, ...] = ()
     optional: bool = False
+    system_packages: tuple[str, ...] = ()
+    foreign_wheels: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,7 @@ def normalise(distribution: str) -> str:
 
 
 def fingerprint(toolchain: Toolchain) -> str:
-    """Twelve hex digits that change with a pin, a requirement, the Python version or the kind of machine."""
+    """Twelve hex digits that change with a pin, a package that is asked for, the Python version or the kind of machine."""
     digest = hashlib.sha256()
     for part in (
         constraints_file(toolchain.name).read_text(encoding="utf-8"),
@@ -109,6 +114,8 @@ def fingerprint(toolchain: Toolchain) -> str:
         sys.implementation.cache_tag or sys.implementation.name,
         sys.platform,
         platform.machine(),
+        *toolchain.system_packages,
+        *([constraints_file(toolchain.foreign_wheels).read_text(encoding="utf-8")] if toolchain.foreign_wheels else []),
     ):
         digest.update(part.encode() + b"\0")
     return digest.hexdigest()[:12]

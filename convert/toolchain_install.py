@@ -21,6 +21,7 @@ from pathlib import Path
 
 import filelock
 
+from convert import emulation_install
 from convert import toolchain_env as env
 from convert.errors import ConvertError
 from convert.logs import tail
@@ -81,6 +82,7 @@ def wipe(toolchain: Toolchain) -> bool:
 
 def _fresh(toolchain: Toolchain, say: Callable[[str], None]) -> None:
     """Make one new environment, whole or not at all."""
+    sysroot = emulation_install.own_sysroot() if toolchain.system_packages else None
     folder = Path(tempfile.mkdtemp(prefix=f"{env.fingerprint(toolchain)}-", dir=env.home(toolchain.name)))
     log = env.log_file(toolchain.name)
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -90,6 +92,10 @@ def _fresh(toolchain: Toolchain, say: Callable[[str], None]) -> None:
         _run([sys.executable, "-I", "-m", "venv", str(folder)], toolchain, log, say)
         _run(_pip_command(toolchain, env.interpreter(folder)), toolchain, log, say)
         _require_pins(toolchain, folder, log)
+        if toolchain.system_packages:
+            emulation_install.add(
+                toolchain, folder, sysroot, lambda command, doing, why: _run(command, toolchain, log, say, doing, why)
+            )
         env.mark_complete(folder)
     except BaseException:  # Ctrl-C too: an environment of gigabytes must not be left behind
         _delete(folder)
@@ -115,8 +121,18 @@ def _require_pins(toolchain: Toolchain, folder: Path, log: Path) -> None:
             )
 
 
-def _run(command: list[str], toolchain: Toolchain, log: Path, say: Callable[[str], None]) -> None:
-    """Run ``command`` with its output in ``log``, telling ``say`` now and then what it does."""
+def _run(
+    command: list[str],
+    toolchain: Toolchain,
+    log: Path,
+    say: Callable[[str], None],
+    doing: str = "",
+    complaint: Callable[[Path, int], str] | None = None,
+) -> None:
+    """Run ``command`` with its output in ``log``, telling ``say`` now and then what it does.
+
+    That is ``doing``, or what the output of pip tells; ``complaint`` says from log and exit code why it failed.
+    """
     settings = {key: value for key, value in os.environ.items() if key not in _MISLEADING} | {"PIP_USER": "0"}
     start = time.monotonic()
     with log.open("ab") as output:
@@ -130,12 +146,12 @@ def _run(command: list[str], toolchain: Toolchain, log: Path, say: Callable[[str
         )
         try:
             while (code := _wait(process)) is None:
-                say(f"{toolchain.name}: {_doing(log)} ({time.monotonic() - start:.0f} s)")
+                say(f"{toolchain.name}: {doing or _doing(log)} ({time.monotonic() - start:.0f} s)")
         finally:
             _end(process)
     if code != 0:
         raise ConvertError(
-            f"the toolchain {toolchain.name} could not be installed: {_complaint(log, code)}; "
+            f"the toolchain {toolchain.name} could not be installed: {(complaint or pip_complaint)(log, code)}; "
             f"the whole output is in {log}"
         )
 
@@ -167,7 +183,7 @@ def _doing(log: Path) -> str:
     return "starting"
 
 
-def _complaint(log: Path, code: int) -> str:
+def pip_complaint(log: Path, code: int) -> str:
     """The line that says best why pip failed."""
     lines = tail(log, 200)
     # With constraints pip calls it a conflict, too, when a pinned release is simply not to be had.

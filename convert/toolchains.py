@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from convert import emulation
 from convert import toolchain_env as env
 from convert.errors import InputError
 from convert.toolchain_env import Environment, Toolchain, cache_root
@@ -100,6 +101,16 @@ _ALL = (
         shown=("tensorrt", "onnx", "numpy"),
         accepts=("tensorrt>=11.4",),
         optional=True,
+    ),
+    Toolchain(
+        name=emulation.NAME,
+        purpose="runs arm64 artifacts on this machine, and links for other platforms",
+        requirements=("ziglang",),
+        shown=("ziglang",),
+        optional=True,
+        # apt adds what these need: the newest Python of the release with its libraries, and the C library.
+        system_packages=("python3-minimal", "libpython3-stdlib", "libstdc++6", "libgomp1", "qemu-user-static:amd64"),
+        foreign_wheels="arm64-packages",
     ),
 )
 
@@ -203,7 +214,18 @@ def _from_variable(toolchain: Toolchain) -> Environment | None:
             f"{key} is {value!r}, but no site-packages folder belongs to it; "
             "set it to the bin/python of a virtual environment"
         )
-    return env.read(toolchain, python, folder, "variable")
+    environment = env.read(toolchain, python, folder, "variable")
+    if toolchain.system_packages:
+        _require_parts(environment, key, value)
+    return environment
+
+
+def _require_parts(environment: Environment, key: str, value: str) -> None:
+    """Say it when what lies beside the packages of Python is not there."""
+    try:
+        emulation.of_environment(environment)
+    except InputError as error:
+        raise InputError(f"{key} is {value!r}, but {error}") from error
 
 
 def _from_current(toolchain: Toolchain) -> Environment | None:

@@ -205,11 +205,11 @@ def test_the_step_is_shown_without_the_address(tmp_path: Path) -> None:
 def test_the_complaint_is_the_last_error_of_pip(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("ERROR: first\nERROR: No matching distribution found for a\nmore\n", encoding="utf-8")
-    assert toolchain_install._complaint(log, 1) == "No matching distribution found for a"
+    assert toolchain_install.pip_complaint(log, 1) == "No matching distribution found for a"
 
 
 def test_the_complaint_of_a_program_that_says_nothing(tmp_path: Path) -> None:
-    assert toolchain_install._complaint(tmp_path / "none", -9) == "it ended with exit code -9 and no output"
+    assert toolchain_install.pip_complaint(tmp_path / "none", -9) == "it ended with exit code -9 and no output"
 
 
 def test_the_complaint_of_a_package_that_cannot_be_built(tmp_path: Path) -> None:
@@ -219,6 +219,6 @@ def test_the_complaint_of_a_package_that_cannot_be_built(tmp_path: Path) -> None
         "╰─> tensorrt_cu13_libs\n\nnote: This is an issue with the package mentioned above, not pip.\n",
         encoding="utf-8",
     )
-    assert toolchain_install._complaint(log, 1) == (
+    assert toolchain_install.pip_complaint(log, 1) == (
         "Encountered error while generating package metadata. tensorrt_cu13_libs"
     )
