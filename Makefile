@@ -39,9 +39,13 @@ public-suites: toolchains ## suites of onnx and torch on the targets, into docs/
 qat-table: toolchains ## float32, int8 after training and int8 in training, into docs/quantization.md (some 10 minutes)
 	$(BIN)/python scripts/qat_table.py
 
+# The machines that have it without more ado: Debian on x86-64, and where the user names a sysroot.
+ARM64 := $(shell . /etc/os-release 2>/dev/null; \
+	if [ "$$ID $$(uname -m)" = "debian x86_64" ] || [ -n "$$CONVERT_ARM64_SYSROOT" ]; then echo arm64-emulation; fi)
+
 # Always asked: the cache folder may be cleared at any time, and the answer takes a fraction of a second.
 toolchains: tools $(MADE) ## the environments of the converters that cannot share one, in the user's cache folder
-	$(BIN)/convert toolchain install onnx2tf tvm trt-rtx
+	$(BIN)/convert toolchain install onnx2tf tvm trt-rtx $(ARM64)
 
 tools:
 	@sh scripts/check-compiler.sh

@@ -11,7 +11,6 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from convert.errors import ConvertError
 from convert.logs import tail
 
 # Runs a command; the second argument says what it does, the third why it failed, from its log and exit code.
@@ -65,7 +64,7 @@ def apt_complaint(log: Path, code: int) -> str:
     for start in ("E: ", "dpkg-deb: error: "):
         said = [line.removeprefix(start) for line in lines if line.startswith(start)]
         if said:
-            return f"{'apt-get' if start == 'E: ' else 'dpkg-deb'} says: {said[-1]}"
+            return f"{'apt-get' if start == 'E: ' else 'dpkg-deb'} says: {said[0]}"
     return lines[-1] if lines else f"it ended with exit code {code} and no output"
 
 
@@ -88,12 +87,3 @@ def make_links_relative(root: Path) -> None:
                 target = root / link.readlink().relative_to("/")
                 link.unlink()
                 link.symlink_to(os.path.relpath(target, parent))
-
-
-def keep_only(folder: Path, pattern: str) -> None:
-    """Remove the files of ``folder`` whose names do not fit ``pattern``."""
-    kept = set(folder.glob(pattern))
-    if not kept:
-        raise ConvertError(f"the unpacked packages have no {folder / pattern}; report this with the log")
-    for path in set(folder.iterdir()) - kept:
-        path.unlink()

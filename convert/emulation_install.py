@@ -26,12 +26,14 @@ _WAY_OUT = (
     f"set {VARIABLE} to a folder with an arm64 root filesystem that has glibc, libstdc++ and Python "
     f"3.{OLDEST_PYTHON} or newer"
 )
-# The compiler of TVM is 240 MB that nobody runs under an emulator.
+# The second is what newer releases call the first.
+_EMULATORS = ("qemu-aarch64-static", "qemu-aarch64")
+# What is wanted of these wheels: the compiler of TVM is 240 MB that nobody runs under an emulator.
 _PARTS = {"apache_tvm": "tvm/lib/libtvm_runtime.so", "apache_tvm_ffi": "tvm_ffi/lib/libtvm_ffi.so"}
 # What wheels for arm64 call the systems that they run on, from the newest that is used.
 _PLATFORMS = (*(f"manylinux_2_{minor}_aarch64" for minor in range(28, 16, -1)), "manylinux2014_aarch64")
-# What programs ask about the processor, instead of this machine's own answer: onnxruntime crashes where an arm64 program
-# is told of an x86 one. An old model, since some take newer ones to have instructions that the emulator may lack.
+# What programs are told about the processor instead of this machine's own /proc/cpuinfo: onnxruntime for arm64 crashes
+# when that speaks of an x86 one. An old model, since newer ones are taken to have instructions that are lacking here.
 _PROCESSOR = """\
 processor\t: {}
 BogoMIPS\t: 100.00
@@ -91,7 +93,7 @@ def add(toolchain: Toolchain, folder: Path, sysroot: Path | None, run: debian.Ru
         _link_sysroot(sysroot, folder / "sysroot")
         (folder / "qemu/usr/bin/qemu-aarch64-static").symlink_to(_qemu_on_path())
     _require_sysroot(folder / "sysroot")
-    (folder / "sysroot/proc").mkdir()
+    (folder / "sysroot/proc").mkdir(exist_ok=True)
     processors = "".join(map(_PROCESSOR.format, range(os.cpu_count() or 1)))
     (folder / "sysroot/proc/cpuinfo").write_text(processors, encoding="utf-8")
     _add_wheels(toolchain, folder, work / "wheels", run)
@@ -114,13 +116,13 @@ def _require_x86_linux() -> None:
 
 
 def _qemu_on_path() -> Path:
-    for name in ("qemu-aarch64-static", "qemu-aarch64"):
+    for name in _EMULATORS:
         found = shutil.which(name)
         if found:
             return Path(found).absolute()
     raise ConvertError(
-        f"the toolchain {NAME} with a {VARIABLE} of your own needs qemu-aarch64-static or qemu-aarch64 on the PATH, "
-        "and neither is there; install qemu-user"
+        f"{VARIABLE} needs an emulator on the PATH, and neither {_EMULATORS[0]} nor {_EMULATORS[1]} is there; "
+        "install qemu-user"
     )
 
 
@@ -129,11 +131,16 @@ def _add_debian(toolchain: Toolchain, folder: Path, work: Path, run: debian.Run)
     archives = debian.download(toolchain.system_packages, work, run, advice)
     host = [path for path in archives if path.stem.endswith("_amd64")]
     debian.unpack([path for path in archives if path not in host], folder / "sysroot", run)
-    debian.unpack(host, folder / "qemu", run)
+    debian.unpack(host, work / "host", run)
+    # The package has an emulator for each of thirty machines, 400 MB in all.
+    (folder / "qemu/usr/share").mkdir()
+    shutil.move(work / "host/usr/share/doc", folder / "qemu/usr/share/doc")
     programs = folder / "qemu/usr/bin"
-    debian.keep_only(programs, "qemu-aarch64*")
-    if not (programs / "qemu-aarch64-static").exists():
-        (programs / "qemu-aarch64-static").symlink_to("qemu-aarch64")
+    for name in _EMULATORS:
+        if (work / "host/usr/bin" / name).exists():
+            shutil.move(work / "host/usr/bin" / name, programs / name)
+    if not (programs / _EMULATORS[0]).exists():
+        (programs / _EMULATORS[0]).symlink_to(_EMULATORS[1])
 
 
 def _link_sysroot(theirs: Path, ours: Path) -> None:

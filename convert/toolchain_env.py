@@ -106,7 +106,7 @@ def normalise(distribution: str) -> str:
 
 
 def fingerprint(toolchain: Toolchain) -> str:
-    """Twelve hex digits that change with a pin, a package that is asked for, the Python version or the kind of machine."""
+    """Twelve hex digits that change with a pin, what is asked for, the Python version or the kind of machine."""
     digest = hashlib.sha256()
     for part in (
         constraints_file(toolchain.name).read_text(encoding="utf-8"),

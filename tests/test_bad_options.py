@@ -32,7 +32,7 @@ NO_CODE = " is no folder; give the folder that the model's own modules lie in"
 NO_USE = " is of the kind onnx, which holds its own code, so --model nets.py:make has no use here; leave it out"
 NO_FACTORY = " names no class or function; write file.py:factory or pkg.mod:factory"
 NO_CONFIG = "--config {} cannot be read ({}); give a file such as convert.toml"
-TOOLCHAINS = "; choose one of core, onnx2tf, tvm, trt-rtx, trt"
+TOOLCHAINS = "; choose one of core, onnx2tf, tvm, trt-rtx, trt, arm64-emulation"
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ def constraint_files() -> list[Path]:
 
 
 def test_every_toolchain_has_its_constraints() -> None:
-    assert {path.stem for path in constraint_files()} == {*TOOLCHAINS, "dev"}
+    assert {path.stem for path in constraint_files()} == {*TOOLCHAINS, "dev", "arm64-packages"}
 
 
 @pytest.mark.parametrize("path", constraint_files(), ids=lambda path: path.stem)
@@ -41,3 +41,12 @@ def test_versions_agree_where_environments_share_packages(other: str) -> None:
     free = {"typing-extensions"} if other == "tvm" else set()
     differing = {name for name in core.keys() & theirs.keys() if core[name] != theirs[name]}
     assert differing - free == set()
+
+
+@pytest.mark.parametrize(
+    ("toolchain", "shared"),
+    [("core", {"ai-edge-litert", "onnxruntime"}), ("tvm", {"apache-tvm", "apache-tvm-ffi"})],
+)
+def test_artifacts_run_on_arm64_in_the_versions_that_made_them(toolchain: str, shared: set[str]) -> None:
+    ours, arm64 = env.pins(toolchain), env.pins("arm64-packages")
+    assert {name: arm64[name] for name in shared} == {name: ours[name] for name in shared}
