@@ -39,7 +39,7 @@ public-suites: toolchains ## suites of onnx and torch on the targets, into docs/
 qat-table: toolchains ## float32, int8 after training and int8 in training, into docs/quantization.md (some 10 minutes)
 	$(BIN)/python scripts/qat_table.py
 
-# The machines that have it without more ado: Debian on x86-64, and where the user names a sysroot.
+# Where it is to be had without more ado: Ubuntu keeps arm64 packages on hosts that its machines do not ask.
 ARM64 := $(shell . /etc/os-release 2>/dev/null; \
 	if [ "$$ID $$(uname -m)" = "debian x86_64" ] || [ -n "$$CONVERT_ARM64_SYSROOT" ]; then echo arm64-emulation; fi)
 
