@@ -178,7 +178,7 @@ def install(name: str, say: Callable[[str], None], force: bool = False) -> Envir
 
     Raises:
         InputError: ``name`` is no toolchain, or its variable names no usable interpreter.
-        ConvertError: pip failed; the message has its last line and the path of the log.
+        ConvertError: pip or apt-get failed; the message has its last line and the path of the log.
     """
     from convert.toolchain_install import make  # only here: most runs install nothing
 

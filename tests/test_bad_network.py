@@ -10,7 +10,7 @@ from helpers.command import run
 from convert import context
 from convert.context import Context
 from convert.errors import InputError
-from convert.toolchain_install import _complaint
+from convert.toolchain_install import pip_complaint
 
 UNREACHABLE = {
     "PIP_INDEX_URL": "http://127.0.0.1:9/",
@@ -56,7 +56,7 @@ def test_a_toolchain_without_a_network(tmp_path: Path) -> None:
 def test_the_complaint_about_the_network(tmp_path: Path, lines: str, complaint: str) -> None:
     """A try that failed and was made up for by the next one is no reason."""
     (tmp_path / "log").write_text(lines, encoding="utf-8")
-    assert _complaint(tmp_path / "log", 1).startswith(complaint)
+    assert pip_complaint(tmp_path / "log", 1).startswith(complaint)
 
 
 def test_a_missing_core_says_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,8 +159,14 @@ def refused(place: Path, line: str, *more: str) -> Done:
             "or new folder",
         ),
         ("digits.pt2 -t onnx --out nets.py", "--out PLACE/nets.py is a file; choose a folder"),
-        ("toolchain install nope", "there is no toolchain 'nope'; choose one of core, onnx2tf, tvm, trt-rtx, trt, arm64-emulation"),
-        ("toolchain remove nope", "there is no toolchain 'nope'; choose one of core, onnx2tf, tvm, trt-rtx, trt, arm64-emulation"),
+        (
+            "toolchain install nope",
+            "there is no toolchain 'nope'; choose one of core, onnx2tf, tvm, trt-rtx, trt, arm64-emulation",
+        ),
+        (
+            "toolchain remove nope",
+            "there is no toolchain 'nope'; choose one of core, onnx2tf, tvm, trt-rtx, trt, arm64-emulation",
+        ),
     ],
 )
 def test_a_wrong_word_is_answered_in_one_sentence(place: Path, line: str, message: str) -> None:
