@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from convert.context import Context
 from convert.errors import ConvertError, InputError
@@ -167,9 +168,9 @@ def _build_precisions(
     if home is not None or target.portable:
         for precision in _with_bases(target, context.options.precisions):
             base = made.get(target.base_precision(precision) or "")
-            made[precision] = _one(target, job(precision, home or HERE), lambda one: build_target(one, base), progress)
+            made[precision] = _one(target, job(precision, home or HERE), partial(build_target, base=base), progress)
     foreign = [
-        _one(target, job(precision, place), lambda one: _foreign(one, made), progress)
+        _one(target, job(precision, place), partial(_foreign, made=made), progress)
         for place in places
         if place is not home
         for precision in context.options.precisions

@@ -1,7 +1,7 @@
 """The platforms that artifacts can be made for, and the CPUs that code can be made for on each.
 
-A platform is ``os/arch`` in the words that containers use. This table says what a compiler must be told, what can be had
-for the platform, and with which CPU model qemu-user may stand in for it. It imports nothing heavy.
+A platform is ``os/arch`` in the words that containers use. This table says what a compiler must be told, what can be
+had for the platform, and with which CPU model qemu-user may stand in for it. It imports nothing heavy.
 """
 
 from __future__ import annotations

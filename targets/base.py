@@ -156,7 +156,7 @@ class Target(ABC):
         return None
 
     def missing(self, platform: str = "") -> str:
-        """What this host lacks besides the toolchain to build for ``platform`` (a compiler, a device); empty for nothing.
+        """What this host lacks besides the toolchain to build for ``platform``; empty for nothing.
 
         Args:
             platform: as ``os/arch``; empty for this host.

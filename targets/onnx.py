@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from convert.errors import StageError
+from convert.platforms import host_platform
 from convert.records import Artifact, Golden, IoEntry, Layer, Operators
 from convert.targets import onnx_quant, onnx_sensitivity
-from convert.targets.base import Arrays, BuildRequest, Route, Session, Target, Tolerance, host_platform
+from convert.targets.base import Arrays, BuildRequest, Route, Session, Target, Tolerance
 from convert.targets.onnx_files import onnx_files
 from convert.targets.onnx_float16 import to_float16
 from convert.targets.versions import installed

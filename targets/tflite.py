@@ -12,9 +12,10 @@ from typing import ClassVar
 
 from convert.errors import StageError
 from convert.precisions import CALIBRATED, FIXED
+from convert.platforms import host_platform
 from convert.records import Artifact, Golden, InputSpec, Layer
 from convert.targets import tflite_build, tflite_sensitivity
-from convert.targets.base import BuildRequest, Route, Session, Target, Tolerance, host_platform
+from convert.targets.base import BuildRequest, Route, Session, Target, Tolerance
 from convert.targets.tflite_operators import read_operators, require_full_integer
 from convert.targets.tflite_quant import FIXED_AT, INTEGER
 from convert.targets.tflite_session import LiteRtSession, describe_io

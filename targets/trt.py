@@ -12,9 +12,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from convert.platforms import host_platform
 from convert.records import Artifact
 from convert.targets import trt_engine, trt_precision, trt_recipe
-from convert.targets.base import Arrays, BuildRequest, Route, Session, Target, Tolerance, host_platform
+from convert.targets.base import Arrays, BuildRequest, Route, Session, Target, Tolerance
 from convert.targets.onnx import io_as_exported
 from convert.targets.versions import installed
 

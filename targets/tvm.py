@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from convert.emulation import find_emulation
 from convert.errors import StageError
+from convert.platforms import host_platform
 from convert.records import Artifact
 from convert.specs import shape_at
 from convert.targets import tvm_compile
-from convert.targets.base import Arrays, BuildRequest, Route, Session, Target, Tolerance, host_platform
+from convert.targets.base import Arrays, BuildRequest, Route, Session, Target, Tolerance
 from convert.targets.casting import cast_exactly
 from convert.targets.onnx import io_as_exported
 from convert.targets.tvm_bucket_build import build_buckets
@@ -65,6 +65,8 @@ class Tvm(Target):
 
     def missing(self, platform: str = "") -> str:
         """A shared library needs something to link it with."""
+        from convert.emulation import find_emulation  # not in a worker, whose toolchain lacks what it needs
+
         emulation = find_emulation()
         return lacking(platform or host_platform(), () if emulation is None else emulation.zig)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from convert.emulation import find_emulation
 from convert.errors import StageError
+from convert.platforms import host_platform
 from convert.records import Artifact
 from convert.remote.place import Place, Program
 from convert.remote.session import Remote, TimedSession
@@ -31,7 +32,7 @@ class TvmElsewhere(TimedSession):
         self._folder = folder
         self._threads = threads
         self._place = place
-        self._libraries = _libraries(artifact, folder)
+        self._libraries = _libraries(artifact, folder, place.platform)
         self._remotes: dict[str, Remote] = {}
         self._last: Remote | None = None
         self._runner = _runner(place.platform, self._libraries)
@@ -73,10 +74,23 @@ class TvmElsewhere(TimedSession):
             remote.close()
 
 
-def _libraries(artifact: Artifact, folder: Path) -> dict[str, Path]:
-    """The runtime that lies beside the artifact, as it is shipped; for this host's own, that of the toolchain."""
+def _libraries(artifact: Artifact, folder: Path, platform: str) -> dict[str, Path]:
+    """The runtime that lies beside the artifact, as it is shipped; else that of a toolchain.
+
+    Artifacts of this host have none beside them, nor have those for Android, which it is not built for.
+    """
     beside = {name: folder / name for name in LIBRARIES if name in artifact.files}
-    return beside if len(beside) == len(LIBRARIES) else _installed_libraries()
+    if len(beside) == len(LIBRARIES):
+        return beside
+    if platform == host_platform():
+        return _installed_libraries()
+    emulation = find_emulation()
+    if emulation is None:
+        raise StageError(
+            f"TVM's runtime for {platform} is in the toolchain arm64-emulation, which is not installed; get it with "
+            "`convert toolchain install arm64-emulation`"
+        )
+    return emulation.runtime_libraries
 
 
 def _site_packages() -> Path:

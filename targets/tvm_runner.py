@@ -16,9 +16,7 @@ NAME = "tvm_runner"
 LIBRARIES = ("libtvm_runtime.so", "libtvm_ffi.so")
 
 
-def runner_for(
-    platform: str, headers: Path, libraries: Mapping[str, Path], zig: Sequence[str], cache: Path
-) -> Path:
+def runner_for(platform: str, headers: Path, libraries: Mapping[str, Path], zig: Sequence[str], cache: Path) -> Path:
     """The program for ``platform``.
 
     Args:
@@ -50,9 +48,7 @@ def _key(platform: str, linker: tvm_link.Linker, headers: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def _compile(
-    linker: tvm_link.Linker, platform: str, headers: Path, libraries: Mapping[str, Path], kept: Path
-) -> None:
+def _compile(linker: tvm_link.Linker, platform: str, headers: Path, libraries: Mapping[str, Path], kept: Path) -> None:
     kept.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
         made = Path(folder) / NAME

@@ -11,8 +11,9 @@ from typing import ClassVar
 import pytest
 
 from convert.errors import StageError
+from convert.platforms import host_platform
 from convert.records import Artifact, Golden, InputSpec, IoEntry, Kind, OutputSpec
-from convert.targets.base import BuildRequest, Route, Session, Target, Tolerance, host_platform
+from convert.targets.base import BuildRequest, Route, Session, Target, Tolerance
 
 IO = tuple(
     IoEntry(name, role, f"{name}:0", "float32", (2,))

@@ -14,7 +14,15 @@ from convert.remote.place import Program
 
 LOADER = "ld-linux-aarch64.so.1"
 #: What the runner and TVM's libraries ask for.
-_LIBRARIES = ("libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "libgcc_s.so.1", "libstdc++.so.6", "librt.so.1")
+_LIBRARIES = (
+    "libc.so.6",
+    "libm.so.6",
+    "libdl.so.2",
+    "libpthread.so.0",
+    "libgcc_s.so.1",
+    "libstdc++.so.6",
+    "librt.so.1",
+)
 #: The names that Android's modules ask for the same libraries by.
 NAMES = {"libc.so": "libc.so.6", "libm.so": "libm.so.6", "libdl.so": "libdl.so.2"}
 
@@ -26,7 +34,9 @@ def adapted(program: Program) -> Program:
         StageError: it is a Python program, or there is no sysroot to take the libraries from.
     """
     if program.words[0] == "{python}":
-        raise StageError("Android has no Python to open the artifact with; prove it with --platform linux/arm64 instead")
+        raise StageError(
+            "Android has no Python to open the artifact with; prove it with --platform linux/arm64 instead"
+        )
     emulation = find_emulation()
     if emulation is None:
         raise StageError(

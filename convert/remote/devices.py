@@ -68,7 +68,9 @@ def asked(transport: Transport, script: str, stdin: IO[bytes] | None = None, sec
     except FileNotFoundError as error:
         raise InputError(f"--device {transport.name} needs the program {error.filename}; install it") from None
     except subprocess.TimeoutExpired:
-        raise InputError(f"--device {transport.name} did not answer within {seconds:g} s; check that it is on") from None
+        raise InputError(
+            f"--device {transport.name} did not answer within {seconds:g} s; check that it is on"
+        ) from None
     if ended.returncode != 0:
         lines = [line.strip() for line in ended.stderr.decode(errors="replace").splitlines() if line.strip()]
         why = lines[-1] if lines else transport.ended(ended.returncode)

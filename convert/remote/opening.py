@@ -61,5 +61,7 @@ def _place(where: Mapping[str, Any]) -> Place:
         return OnDevice(parse_device(where["name"]), where["platform"])
     emulation = find_emulation()
     if emulation is None:
-        raise StageError("the toolchain arm64-emulation is gone; get it with `convert toolchain install arm64-emulation`")
+        raise StageError(
+            "the toolchain arm64-emulation is gone; get it with `convert toolchain install arm64-emulation`"
+        )
     return Emulated(emulation, where["platform"], where["cpu"])

@@ -45,7 +45,10 @@ def assemble(
 
 
 def _with_files(folder: Path, outcome: Outcome) -> Outcome:
-    return replace(outcome, files=tuple(hash_files(folder, folder / folder_of(outcome.target, outcome.precision, outcome.platform))))
+    return replace(
+        outcome,
+        files=tuple(hash_files(folder, folder / folder_of(outcome.target, outcome.precision, outcome.platform))),
+    )
 
 
 def hash_files(root: Path, folder: Path) -> list[FileRecord]:

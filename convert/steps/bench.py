@@ -113,7 +113,8 @@ def bench_all(
     here = [one for one in built if by_platform[one.outcome.platform].proven is None]
     timed = iter(_bench_here(context, golden, graphs, here, say))
     return [
-        next(timed) if by_platform[one.outcome.platform].proven is None
+        next(timed)
+        if by_platform[one.outcome.platform].proven is None
         else _bench_there(context, golden, one, by_platform[one.outcome.platform], say)
         for one in built
     ]
