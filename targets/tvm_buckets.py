@@ -19,6 +19,7 @@ from convert.records import Dim
 MOST_MODULES = 8
 #: A larger step from one bucket to the next gets one more in between, since padding is computed in vain.
 LARGEST_STEP = 4
+ADVICE = f"give --dim a range of few sizes, which get a module each (at most {MOST_MODULES}), or fix them with --input"
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def make_plan(dims: Sequence[Dim], ladders: Mapping[str, tuple[int, ...]], reaso
     while _count(sizes) > MOST_MODULES:
         longest = max(ladders, key=lambda name: len(sizes[name]), default=None)
         if longest is None or len(sizes[longest]) == 1:
-            raise StageError(_too_many(sizes, ladders, reasons))
+            raise StageError(_too_many(sizes, ladders, reasons), ADVICE)
         sizes[longest] = _shorter(sizes[longest], usual[longest])
     return Plan(sizes, tuple(ladders))
 
@@ -94,9 +95,10 @@ def _count(sizes: Mapping[str, Sequence[int]]) -> int:
 
 
 def _shorter(steps: tuple[int, ...], usual: int) -> tuple[int, ...]:
-    """Without the smallest step, but for the usual size, which goes last of all; the largest must stay."""
-    spare = [step for step in steps[:-1] if step != usual] or list(steps[:-1])
-    return tuple(step for step in steps if step != spare[0])
+    """Without the step that costs least: never the largest, and the usual size last of all."""
+    spare = [place for place, step in enumerate(steps[:-1]) if step != usual] or [0]
+    drop = min(spare, key=lambda place: steps[place + 1] / steps[max(place - 1, 0)])
+    return steps[:drop] + steps[drop + 1 :]
 
 
 def _too_many(
@@ -107,8 +109,8 @@ def _too_many(
     why = "; ".join(f"{name} cannot be padded: {reasons[name]}" for name in exact if name in reasons)
     count = prod(len(sizes[name]) for name in exact)
     return (
-        f"{ranges} would need {count} modules of fixed sizes, and at most {MOST_MODULES} are made ({why}); "
-        "give --dim a range of fewer sizes, or fix them with --input"
+        f"{ranges} would need {count} modules of fixed sizes, and at most {MOST_MODULES} are made ({why}); give --dim "
+        "fewer sizes, or fix them with --input"
     )
 
 
