@@ -78,10 +78,11 @@ def _error(ended: Ended) -> ConvertError:
 def _ask_others(context: Context, found: Found, say: Callable[[str], None]) -> Asked:
     """Ask the converters that lie in other toolchains, one worker per toolchain, side by side."""
     groups: dict[str, list[tuple[str, Route]]] = {}
+    dynamic = any(dim.max > dim.min for dim in found.inspection.dims)
     for name in TARGETS:
         target = load_target(name)
         for route in target.routes(target.precisions[0]):
-            if route.toolchain != _TORCH and not target.device:
+            if route.toolchain != _TORCH and not target.device and (dynamic or not route.dynamic):
                 groups.setdefault(route.toolchain, []).append((name, route))
     if found.questions.onnx is None and found.questions.program is None:
         why = found.questions.why_no_onnx

@@ -272,6 +272,7 @@ def test_the_command_asks_every_toolchain(tmp_path: Path) -> None:
     assert routes["onnx", "dynamo"] == (True, [])
     assert routes["tvm", "onnx"] == (True, [])
     assert routes["tvm", "exported-program"] == (True, [])
+    assert ("tvm", "onnx-buckets") not in routes  # every size is fixed
     assert routes["tflite", "litert-torch"] == (True, [])
     assert routes["tflite", "onnx2tf"] == (True, [])
     assert routes["trt", "engine"][0] is None

@@ -69,4 +69,5 @@ _KNOWN: dict[str, tuple[bool, Callable[[], Collection[str]]]] = {
     "tflite:tf_converter": (False, _onnx2tf_tensorflow),
     "tvm:onnx": (False, _tvm_onnx),
     "tvm:exported-program": (True, _tvm_program),
+    "tvm:onnx-buckets": (False, _tvm_onnx),
 }
