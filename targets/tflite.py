@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from convert.errors import StageError
-from convert.precisions import CALIBRATED, FIXED
 from convert.platforms import host_platform
+from convert.precisions import CALIBRATED, FIXED
 from convert.records import Artifact, Golden, InputSpec, Layer
 from convert.targets import tflite_build, tflite_sensitivity
 from convert.targets.base import BuildRequest, Route, Session, Target, Tolerance

@@ -103,7 +103,11 @@ def link(linker: Linker, platform: str, scratch: Path) -> Callable[..., None]:
             pages = ("-z", f"max-page-size={_ANDROID_PAGE}", "--no-as-needed")
             run(linker, ["-shared", *pages, "-o", output, *objects, *stubs], platform)
         elif platform.startswith("android/"):
-            run(linker, ["-shared", "-fPIC", f"-Wl,-z,max-page-size={_ANDROID_PAGE}", "-o", output, *objects, "-lm"], platform)
+            run(
+                linker,
+                ["-shared", "-fPIC", f"-Wl,-z,max-page-size={_ANDROID_PAGE}", "-o", output, *objects, "-lm"],
+                platform,
+            )
         else:
             run(linker, ["-shared", "-fPIC", "-o", output, *objects, "-lm"], platform)
 
