@@ -61,7 +61,7 @@ def write_tensors(stream: IO[bytes], tensors: Sequence[np.ndarray[Any, Any]]) ->
             raise Broken(f"arrays of dtype {tensor.dtype} cannot be sent")
         head = struct.pack("<IBB", tensor.ndim, _CODES[tensor.dtype.kind], tensor.dtype.itemsize * 8)
         stream.write(head + struct.pack(f"<{tensor.ndim}q", *tensor.shape))
-        stream.write(np.asarray(tensor, order="C").tobytes())
+        stream.write(tensor.astype(tensor.dtype.newbyteorder("<"), copy=False).tobytes())  # in C order, whatever it was
 
 
 def read_tensors(stream: IO[bytes]) -> list[np.ndarray[Any, Any]]:
