@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convert.errors import ConversionFailed, ConvertError, InputError
+from convert.platforms import folder_of, host_platform, named
 from convert.records import SCHEMA_VERSION, Dim, Outcome, Report, Status
 from convert.serial import read_json
 
@@ -91,33 +92,48 @@ def load_report(folder: str | os.PathLike[str]) -> Report:
     return replace(report, options=report.options | {"out": str(place)})
 
 
-def artifact_path(report: Report, target: str, precision: str = "float32") -> Path:
+def artifact_path(report: Report, target: str, precision: str = "float32", platform: str | None = None) -> Path:
     """The file of a proven artifact, absolute: the one to give to the runtime, where there are several.
 
     Raises:
-        InputError: that was not asked for, did not pass, or is no longer there.
+        InputError: that was not asked for, did not pass, is no longer there, or is no one file.
     """
-    outcome = outcome_of(report, target, precision)
+    outcome = outcome_of(report, target, precision, platform)
     if outcome.status is not Status.PASSED:
-        raise InputError(f"{target} {precision} has no proven artifact: it is {_story(outcome)}")
-    folder = Path(_folder(report)) / target / precision
+        raise InputError(f"{_name(report, outcome)} has no proven artifact: it is {_story(outcome)}")
+    folder = Path(_folder(report)) / folder_of(target, precision, outcome.platform, _host(report))
     manifest = folder / "manifest.json"
     if not manifest.is_file():
         raise InputError(f"there is no file {manifest}; was the output folder moved? read it with load_report(FOLDER)")
-    return folder / str(json.loads(manifest.read_text(encoding="utf-8"))["files"][0])
+    known = json.loads(manifest.read_text(encoding="utf-8"))
+    modules = known.get("settings", {}).get("buckets", ())
+    if len(modules) > 1:
+        raise InputError(
+            f"{_name(report, outcome)} has {len(modules)} modules, one for each range of sizes, and no one file that serves "
+            f"all; `settings` in {manifest} says which is for which"
+        )
+    return folder / str(known["files"][0])
 
 
-def outcome_of(report: Report, target: str, precision: str = "float32") -> Outcome:
-    """How one target at one precision ended.
+def outcome_of(report: Report, target: str, precision: str = "float32", platform: str | None = None) -> Outcome:
+    """How one target at one precision ended; ``platform`` is needed only where there are several.
 
     Raises:
-        InputError: the run was not asked for it.
+        InputError: the run was not asked for it, or for several platforms and none of them this host.
     """
-    for outcome in report.artifacts:
-        if (outcome.target, outcome.precision) == (target, precision):
-            return outcome
-    known = ", ".join(f"{outcome.target} {outcome.precision}" for outcome in report.artifacts)
-    raise InputError(f"the report has no {target} {precision}; it has {known}")
+    asked = [one for one in report.artifacts if (one.target, one.precision) == (target, precision)]
+    host = _host(report)
+    fitting = [one for one in asked if platform in (None, one.platform)]
+    if platform is None and len(fitting) > 1:
+        fitting = [one for one in fitting if one.platform == host]
+    if fitting:
+        return fitting[0]
+    if asked and platform is None:
+        several = ", ".join(one.platform for one in asked)
+        raise InputError(f"the report has {target} {precision} for {several}; say which one with platform=")
+    known = ", ".join(_name(report, one) for one in report.artifacts)
+    wanted = " ".join(part for part in (target, platform or "", precision) if part)
+    raise InputError(f"the report has no {wanted}; it has {known}")
 
 
 def show(report: Report) -> None:
@@ -244,8 +260,19 @@ def _first_reason(report: Report) -> str:
     for status in (Status.FAILED, Status.DEFERRED, Status.SKIPPED):
         for outcome in report.artifacts:
             if outcome.status is status:
-                return f"{outcome.target} {outcome.precision} is {_story(outcome)}"
+                return f"{_name(report, outcome)} is {_story(outcome)}"
     raise ValueError("a report without artifacts")
+
+
+def _host(report: Report) -> str:
+    """The platform of the host that the report is from, which may be another one than this."""
+    system, processor = report.host.get("system"), report.host.get("machine")
+    return named(str(system).lower(), str(processor)) if system and processor else host_platform()
+
+
+def _name(report: Report, outcome: Outcome) -> str:
+    foreign = outcome.platform if outcome.platform != _host(report) else ""
+    return " ".join(part for part in (outcome.target, foreign, outcome.precision) if part)
 
 
 def _story(outcome: Outcome) -> str:

@@ -1,4 +1,4 @@
-"""What ``convert targets`` and ``convert toolchain list`` print."""
+"""What ``convert targets``, ``convert platforms`` and ``convert toolchain list`` print."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rich.table import Table
 
 from convert.console import stdout
 from convert.emulation import find_emulation
-from convert.platforms import PLATFORMS, Platform, host_platform
+from convert.platforms import PLATFORMS, Cpu, Platform, host_platform
 from convert.targets import TARGETS, load_target
 from convert.targets.base import Target
 from convert.targets.tvm_link import lacking, linker_for
@@ -44,19 +44,37 @@ def _missing(target: Target) -> list[str]:
 
 
 def print_platforms() -> None:
-    """One row per platform: how artifacts are proven here, and the choices of ``--cpu``."""
-    table = _table("platform", "proven here", "tvm links by", "--cpu")
+    """One row per platform, with how its artifacts are proven here; then one row per choice of ``--cpu``."""
     emulation = find_emulation()
     zig = () if emulation is None else emulation.zig
+    table = _table("platform", "triple", "proven here", "tvm links by")
     for name, platform in PLATFORMS.items():
         linker = linker_for(name, zig)
         table.add_row(
             name,
+            platform.triple,
             _proven_here(platform, emulation is not None),
             linker.name if linker is not None else lacking(name, zig),
-            ", ".join(cpu.name for cpu in platform.cpus),
         )
     stdout().print(table)
+    stdout().print()
+    stdout().print(_cpus())
+
+
+def _cpus() -> Table:
+    """Platforms with the same CPUs share their rows; the first CPU is the default, here that of this machine."""
+    table = _table("platform", "--cpu", "mcpu", "mattr", "emulated as")
+    sharing: dict[tuple[Cpu, ...], list[str]] = {}
+    for name, platform in PLATFORMS.items():
+        sharing.setdefault(platform.cpus, []).append(name)
+    for cpus, names in sharing.items():
+        here = host_platform() in names
+        if here:
+            table.add_row(", ".join(names), "none (default)", "this machine's own", "–", "–")
+        for cpu in cpus:
+            default = f"{cpu.name} (default)" if cpu is cpus[0] and not here else cpu.name
+            table.add_row(", ".join(names), default, cpu.mcpu, ",".join(cpu.mattr) or "–", cpu.stand_in or "–")
+    return table
 
 
 def _proven_here(platform: Platform, emulation: bool) -> str:

@@ -191,7 +191,14 @@ def cpu_of(platform: str, name: str = "") -> Cpu:
     return found[0]
 
 
-def folder_of(target: str, precision: str, platform: str) -> str:
-    """Where an artifact lies below the output folder: ``tvm/float32``, ``linux-arm64/tvm/float32`` if foreign."""
+def folder_of(target: str, precision: str, platform: str, host: str = "") -> str:
+    """Where an artifact lies below the output folder: ``tvm/float32``, ``linux-arm64/tvm/float32`` if foreign.
+
+    Args:
+        target: the name of the target.
+        precision: as on the command line.
+        platform: what the artifact is for.
+        host: the platform of the run's host, where that is not this one.
+    """
     below = f"{target}/{precision}"
-    return below if platform == host_platform() else f"{platform.replace('/', '-')}/{below}"
+    return below if platform == (host or host_platform()) else f"{platform.replace('/', '-')}/{below}"

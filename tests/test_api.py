@@ -297,6 +297,54 @@ def test_the_file_of_an_artifact(tmp_path: Path) -> None:
     assert convert.artifact_path(report, "onnx") == folder / "model.onnx"
 
 
+def on(platform: str, host: str = "x86_64") -> Report:
+    report = report_with(PASSED, replace(PASSED, platform=platform))
+    return replace(report, host={"system": "Linux", "machine": host}, options={"out": "/out"})
+
+
+def test_artifacts_for_several_platforms(tmp_path: Path) -> None:
+    report = replace(on("linux/arm64"), options={"out": str(tmp_path)})
+    assert convert.outcome_of(report, "onnx").platform == "linux/amd64"
+    assert convert.outcome_of(report, "onnx", platform="linux/arm64").platform == "linux/arm64"
+    folder = tmp_path / "linux-arm64" / "onnx" / "float32"
+    folder.mkdir(parents=True)
+    write_json(folder / "manifest.json", {"files": ["model.onnx"]})
+    assert convert.artifact_path(report, "onnx", platform="linux/arm64") == folder / "model.onnx"
+    with pytest.raises(InputError, match=r"^the report has no onnx linux/riscv64 float32; it has onnx float32, onnx "):
+        convert.outcome_of(report, "onnx", platform="linux/riscv64")
+
+
+def test_a_report_is_read_on_another_host(tmp_path: Path) -> None:
+    one = replace(PASSED, platform="linux/arm64")
+    report = replace(on(""), artifacts=(one,), options={"out": str(tmp_path)})
+    assert convert.outcome_of(report, "onnx") == one
+    with pytest.raises(InputError, match=f"there is no file {tmp_path}/linux-arm64/onnx/float32/manifest.json"):
+        convert.artifact_path(report, "onnx")
+    with pytest.raises(InputError, match=f"there is no file {tmp_path}/onnx/float32/manifest.json"):
+        convert.artifact_path(replace(report, host={"system": "Linux", "machine": "aarch64"}), "onnx")
+
+
+def test_several_platforms_and_none_of_them_the_host() -> None:
+    with pytest.raises(InputError) as caught:
+        convert.outcome_of(on("linux/arm64", host="riscv64"), "onnx")
+    assert str(caught.value) == (
+        "the report has onnx float32 for linux/amd64, linux/arm64; say which one with platform="
+    )
+
+
+def test_modules_for_ranges_of_sizes_are_no_one_file(tmp_path: Path) -> None:
+    report = replace(report_with(replace(PASSED, target="tvm")), options={"out": str(tmp_path)})
+    folder = tmp_path / "tvm" / "float32"
+    folder.mkdir(parents=True)
+    buckets = [{"file": "model-N1.so", "dims": {"N": 1}}, {"file": "model-N8.so", "dims": {"N": 8}}]
+    files = [bucket["file"] for bucket in buckets]
+    write_json(folder / "manifest.json", {"files": files, "settings": {"buckets": buckets}})
+    with pytest.raises(InputError, match="^tvm float32 has 2 modules, one for each range of sizes, and no one file"):
+        convert.artifact_path(report, "tvm")
+    write_json(folder / "manifest.json", {"files": files[:1], "settings": {"buckets": buckets[:1]}})
+    assert convert.artifact_path(report, "tvm") == folder / "model-N1.so"
+
+
 def test_a_report_without_a_folder() -> None:
     with pytest.raises(InputError) as caught:
         convert.artifact_path(report_with(PASSED), "onnx")
