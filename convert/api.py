@@ -109,8 +109,8 @@ def artifact_path(report: Report, target: str, precision: str = "float32", platf
     modules = known.get("settings", {}).get("buckets", ())
     if len(modules) > 1:
         raise InputError(
-            f"{_name(report, outcome)} has {len(modules)} modules, one for each range of sizes, and no one file that serves "
-            f"all; `settings` in {manifest} says which is for which"
+            f"{_name(report, outcome)} has {len(modules)} modules, one for each range of sizes, and no one file that "
+            f"serves all; `settings` in {manifest} says which is for which"
         )
     return folder / str(known["files"][0])
 

@@ -44,8 +44,8 @@ def fill(model: str, given: dict[str, Any], file: Path | None, said: Callable[[s
         What was used; None where there is no such file.
 
     Raises:
-        InputError: the file cannot be read, has a key or value that is not allowed, or names code to run although only
-            the model file beside it was named.
+        InputError: the file cannot be read, has a key or value that is not allowed, or names code to run or
+            devices although only the model file beside it was named.
     """
     path = file or beside(model)
     if path is None:
@@ -53,15 +53,22 @@ def fill(model: str, given: dict[str, Any], file: Path | None, said: Callable[[s
     values = read(path)
     taken = tuple(key for key in values if not said(KEYS[key].parameter))
     code = _code(values, taken)
-    if code and file is None and is_file(model):
+    devices = values["device"] if "device" in taken else ()
+    if file is None and is_file(model):
         # Whoever names file.py:factory runs code of that folder already; a weights file may come from anywhere.
-        raise InputError(
-            f"{path} names code that would be run ({', '.join(code)}), and it may have come with the model; "
-            f"say --config {path} if you trust it, or give these options yourself"
-        )
+        _require_trust(path, "code that would be run", code)
+        _require_trust(path, "devices that artifacts would be sent to", devices)
     for key in taken:
         given[KEYS[key].parameter] = values[key]
     return Used(str(path), taken, code)
+
+
+def _require_trust(path: Path, what: str, names: tuple[str, ...]) -> None:
+    if names:
+        raise InputError(
+            f"{path} names {what} ({', '.join(names)}), and it may have come with the model; "
+            f"say --config {path} if you trust it, or give these options yourself"
+        )
 
 
 def beside(model: str) -> Path | None:

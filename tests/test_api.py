@@ -339,7 +339,7 @@ def test_modules_for_ranges_of_sizes_are_no_one_file(tmp_path: Path) -> None:
     buckets = [{"file": "model-N1.so", "dims": {"N": 1}}, {"file": "model-N8.so", "dims": {"N": 8}}]
     files = [bucket["file"] for bucket in buckets]
     write_json(folder / "manifest.json", {"files": files, "settings": {"buckets": buckets}})
-    with pytest.raises(InputError, match="^tvm float32 has 2 modules, one for each range of sizes, and no one file"):
+    with pytest.raises(InputError, match=r"^tvm float32 has 2 modules, one for each range of sizes, and no one file"):
         convert.artifact_path(report, "tvm")
     write_json(folder / "manifest.json", {"files": files[:1], "settings": {"buckets": buckets[:1]}})
     assert convert.artifact_path(report, "tvm") == folder / "model-N1.so"

@@ -32,6 +32,11 @@ NO_CODE = " is no folder; give the folder that the model's own modules lie in"
 NO_USE = " is of the kind onnx, which holds its own code, so --model nets.py:make has no use here; leave it out"
 NO_FACTORY = " names no class or function; write file.py:factory or pkg.mod:factory"
 NO_CONFIG = "--config {} cannot be read ({}); give a file such as convert.toml"
+PLATFORMS = (
+    "; choose from linux/amd64, linux/arm64, linux/arm/v7, linux/riscv64, android/arm64 "
+    "(several with commas between them)"
+)
+DEVICES = "; write ssh://user@host, ssh://user@host:port or adb:SERIAL"
 TOOLCHAINS = "; choose one of core, onnx2tf, tvm, trt-rtx, trt, arm64-emulation"
 
 
@@ -126,6 +131,21 @@ def said(line: str) -> str:
             "m.onnx -t onnx --bench-seconds long",
             "Invalid value for '--bench-seconds': 'long' is not a valid number of seconds.",
         ),
+        (
+            "m.onnx -t onnx --platform linux/arm64,windows/amd64",
+            "--platform 'linux/arm64,windows/amd64' names windows/amd64" + PLATFORMS,
+        ),
+        ("m.onnx -t onnx --platform ''", "--platform '' names nothing" + PLATFORMS),
+        (
+            "m.onnx -t onnx --platform linux/riscv64 --cpu rpi4",
+            "--cpu 'rpi4' is no CPU of the platforms asked for; choose from linux/riscv64: generic",
+        ),
+        (
+            "m.onnx -t onnx --platform linux/arm64 --cpu rpi4 --cpu rpi5",
+            "--cpu names rpi4 and rpi5, both for linux/arm64; choose one for each platform",
+        ),
+        ("m.onnx -t onnx --device pi@garden", "--device 'pi@garden' is no device" + DEVICES),
+        ("m.onnx -t onnx --device ssh://-oProxyCommand=x", "--device 'ssh://-oProxyCommand=x' is no device" + DEVICES),
         ("m.onnx -t onnx --allow-deferred=1", "Option '--allow-deferred' does not take a value."),
         ("m.onnx -t onnx --trust-pickle=yes", "Option '--trust-pickle' does not take a value."),
         ("m.onnx --target", "Option '--target' requires an argument."),

@@ -196,6 +196,14 @@ def test_a_file_that_came_with_the_model_runs_no_code(place: Path, line: str, co
         assert options(place / "nets.py:Net").config is not None  # that runs code of this folder anyway
 
 
+def test_a_file_that_came_with_the_model_sends_nothing_away(place: Path) -> None:
+    path = write(place, 'target = "onnx"\ndevice = ["ssh://evil.example"]')
+    assert refused(place / "weights.pt") == (
+        f"{path} names devices that artifacts would be sent to (ssh://evil.example), and it may have come with the "
+        f"model; say --config {path} if you trust it, or give these options yourself"
+    )
+
+
 def test_an_option_takes_the_place_of_code_in_the_file(place: Path) -> None:
     write(place, 'target = "onnx"\nmodel = "evil.py:Net"')
     assert options(place / "weights.pt", "--model", f"{place}/nets.py:Net").ref.factory == "Net"

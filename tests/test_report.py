@@ -196,4 +196,5 @@ def test_write_report(tmp_path: Path) -> None:
     assert (tmp_path / "report.md").read_text(encoding="utf-8") == render(written)
     assert read_json(Golden, tmp_path / "golden/index.json") == GOLDEN
     manifest = json.loads((tmp_path / "onnx/float32/manifest.json").read_text(encoding="utf-8"))
-    assert manifest == to_plain(artifact) | {"schema_version": 1, "dims": to_plain(DIMS), "source": MODEL}
+    known = {"schema_version": 1, "dims": to_plain(DIMS), "source": MODEL, "status": "passed", "proven": None}
+    assert manifest == to_plain(artifact) | known
