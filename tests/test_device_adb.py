@@ -6,16 +6,16 @@ import os
 import signal
 import sys
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.fake_device import ECHO, make_device
+from helpers.processes import wait_until
 
 from convert.errors import InputError, StageError
 from convert.platforms import host_platform
-from convert.remote.devices import look_at, parse_device
+from convert.remote.devices import LOST, look_at, parse_device
 from convert.remote.on_device import OnDevice
 from convert.remote.place import Program
 from convert.remote.session import Remote
@@ -78,21 +78,39 @@ def test_a_program_that_fails_is_one_sentence(files: Path, program: Program, moo
 def test_a_line_that_is_lost_in_the_middle_is_one_sentence(files: Path, program: Program) -> None:
     place, remote = start(program, "hang")
     line = int((files.parent / "pids").read_text().split()[-1])
-
-    def cut() -> None:
-        time.sleep(0.5)
-        os.kill(line, signal.SIGKILL)
-
-    threading.Thread(target=cut).start()
-    with pytest.raises(StageError, match=r"emulator-5554: the program ended by SIGKILL"):
+    # The program answers nothing in this mood, so that it is in the middle whenever the line is cut.
+    cut = threading.Timer(0.2, os.kill, (line, signal.SIGKILL))
+    cut.start()
+    with pytest.raises(
+        StageError, match=r"emulator-5554: .* the connection is lost, since the local client was ended by"
+    ):
         remote.run([FEED])
+    cut.join()
     place.close()
+    remote.close()
     assert list(files.iterdir()) == []
+
+
+def test_a_device_that_goes_away_in_the_middle_cleans_up_by_itself(files: Path, program: Program) -> None:
+    (files.parent / "cut").write_text("echo.py 0 20")
+    place, remote = start(program)
+    with pytest.raises(StageError, match=r"emulator-5554: .* the connection is lost"):
+        remote.run([FEED])
+    place.close()  # which cannot reach it
+    remote.close()
+    with pytest.raises(InputError, match="'emulator-5554' not found"):
+        look_at(parse_device(NAME))
+    wait_until(lambda: list(files.iterdir()) == [], 60, "the folder on the device is gone")
+
+
+@pytest.mark.parametrize(("code", "words"), [(0, LOST), (255, LOST), (1, "ended with exit code 1"), (-15, "SIGTERM")])
+def test_how_the_client_ended(code: int, words: str) -> None:
+    assert words in parse_device(NAME).ended(code)
 
 
 def test_a_program_that_is_not_there(files: Path, program: Program) -> None:
     place = OnDevice(parse_device(NAME), host_platform())
-    with pytest.raises(StageError, match="ended with exit code 127"):
+    with pytest.raises(StageError, match=r"ended with exit code 127 \(.*no-such-program: not found\)"):
         Remote(place, Program(program.files, ("no-such-program",)))
     place.close()
     assert list(files.iterdir()) == []
@@ -120,7 +138,7 @@ def test_what_is_no_device(text: str) -> None:
     [
         ("ssh://pi@garden", ["--", "pi@garden"]),
         ("ssh://garden:2222/", ["-p", "2222", "--", "garden"]),
-        ("ssh://pi@[fe80::1%eth0]:22", ["-p", "22", "--", "pi@[fe80::1%eth0]"]),
+        ("ssh://pi@[fe80::1%eth0]:22", ["-p", "22", "--", "pi@fe80::1%eth0"]),
     ],
 )
 def test_how_ssh_is_called(monkeypatch: pytest.MonkeyPatch, text: str, words: list[str]) -> None:

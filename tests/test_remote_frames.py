@@ -10,7 +10,7 @@ import pytest
 
 from convert.remote import frames
 
-ARRAYS = [
+ARRAYS: list[np.ndarray] = [
     np.arange(6, dtype=np.float32).reshape(2, 3),
     np.array(2.5, np.float64),
     np.array([True, False]),

@@ -5,7 +5,11 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from convert.remote.devices import Transport, require_program
+from convert.remote.devices import LOST, Transport, require_program
+
+#: How the client ends when the device goes away while a program runs there: older ones give 0. The programs that are
+#: started there end with neither, unless their input has ended.
+_DEVICE_GONE = (0, 255)
 
 
 @dataclass(frozen=True)
@@ -23,3 +27,7 @@ class Adb(Transport):
     def scratch(self) -> str:
         """See :attr:`Transport.scratch`."""
         return "/data/local/tmp"
+
+    def ended(self, code: int) -> str:
+        """See :meth:`Transport.ended`."""
+        return LOST if code in _DEVICE_GONE else super().ended(code)

@@ -13,8 +13,10 @@ from typing import IO
 from convert.errors import InputError
 from convert.platforms import named
 from convert.records import Device
+from convert.remote.place import signal_words
 
 PROBE_SECONDS = 60.0
+LOST = "was cut off: the connection is lost"
 _FORMS = "write ssh://user@host, ssh://user@host:port or adb:SERIAL"
 #: What is asked, in plain sh, since a device may have little more; of what it prints the first line counts.
 _QUESTIONS = {
@@ -47,7 +49,9 @@ class Transport(ABC):
         """Folder there that everybody may write to."""
 
     def ended(self, code: int) -> str:
-        """In words, what the exit code of :meth:`command` means."""
+        """In words, what the exit code of :meth:`command` means; one below 0 is a signal to the local client."""
+        if code < 0:
+            return f"{LOST}, since the local client was ended by {signal_words(-code)}"
         return f"ended with exit code {code}"
 
 
@@ -88,9 +92,11 @@ def parse_device(text: str) -> Transport:
     from convert.remote.ssh import Ssh
 
     # A host that begins with a dash would be an option of ssh.
-    ssh = re.fullmatch(r"ssh://((?:[\w.-]+@)?(?!-)[\w.-]+|(?:[\w.-]+@)?\[[\da-fA-F:.%]+\])(?::(\d{1,5}))?/?", text)
+    host = r"(?!-)[\w.-]+|\[[\da-fA-F:.]+(?:%[\w.-]+)?\]"
+    ssh = re.fullmatch(rf"ssh://((?:(?!-)[\w.-]+@)?)({host})(?::(\d{{1,5}}))?/?", text)
     if ssh:
-        return Ssh(text, ssh[1], int(ssh[2]) if ssh[2] else None)
+        # The brackets part an address from a port in a URL; the client takes the bare address.
+        return Ssh(text, ssh[1] + ssh[2].strip("[]"), int(ssh[3]) if ssh[3] else None)
     adb = re.fullmatch(r"adb:(?!-)([\w.:-]+)", text)
     if adb:
         return Adb(text, adb[1])

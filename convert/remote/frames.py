@@ -104,6 +104,12 @@ def write_memory(stream: IO[bytes]) -> None:
     stream.flush()
 
 
+def complaint(text: str) -> bytes:
+    """The answer ``E``: why there is no other."""
+    data = text.encode()
+    return b"E" + struct.pack("<I", len(data)) + data
+
+
 def read_answer(stream: IO[bytes]) -> tuple[str, Any]:
     """The next answer: its letter, and what it holds: version, arrays, seconds, bytes or text.
 

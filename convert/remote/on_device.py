@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from convert.errors import InputError, StageError
+from convert.remote import frames
 from convert.remote.android import adapted
 from convert.remote.devices import Transport, asked
 from convert.remote.place import Place, Program, signal_words
@@ -26,15 +27,19 @@ _DONE = ".complete"
 _SHELL_SIGNAL = 128
 _UPLOAD = """
 umask 077
-folder=$(mktemp -d {scratch}/convert-XXXXXX) || exit 1
+folder=$(mktemp -d "{scratch}/convert-XXXXXX") || exit 1
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" && tar xf - && [ -e {done} ] || {{ echo "the files did not arrive whole" >&2; exit 1; }}
 trap - EXIT
 echo "$folder" || rm -rf "$folder"
 """
+#: Answers in the place of a Python that is missing.
+_NEED_PYTHON = "command -v python3 >/dev/null || {{ printf '{complaint}'; exit 2; }}"
+_NO_PYTHON = "it has no python3, which opens the artifact there; install Python 3.11 or newer on it"
 _RUN = """
 cd {folder} || exit 1
 trap 'rm -rf {folder}' EXIT
+{first}
 {env} {words}
 """
 
@@ -57,11 +62,13 @@ class OnDevice(Place):
         values = {"LD_LIBRARY_PATH": "{folder}", **program.env}
         env = " ".join(f"{key}={self._quoted(value, folder)}" for key, value in values.items())
         words = ["python3" if word == "{python}" else word for word in program.words]
+        first = _NEED_PYTHON.format(complaint=_escaped(frames.complaint(_NO_PYTHON))) if words[0] == "python3" else ""
         if words[0] in program.files:
             words[0] = f"./{words[0]}"
         line = " ".join(self._quoted(word, folder) for word in words)
-        script = _RUN.format(folder=shlex.quote(folder), env=env, words=line)
-        return subprocess.Popen(self._transport.command(script), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        script = _RUN.format(folder=shlex.quote(folder), first=first, env=env, words=line)
+        pipe = subprocess.PIPE
+        return subprocess.Popen(self._transport.command(script), stdin=pipe, stdout=pipe, stderr=pipe)
 
     @staticmethod
     def _quoted(text: str, folder: str) -> str:
@@ -94,6 +101,11 @@ class OnDevice(Place):
             with contextlib.suppress(InputError, OSError):
                 asked(self._transport, f"rm -rf {shlex.quote(folder)}")
         self._folders.clear()
+
+
+def _escaped(data: bytes) -> str:
+    """For ``printf`` of any shell, which takes bytes by their octal digits."""
+    return "".join(f"\\{byte:03o}" for byte in data)
 
 
 def pack(program: Program, archive: IO[bytes]) -> None:

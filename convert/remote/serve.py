@@ -18,26 +18,46 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
+OLDEST = (3, 11)
+#: What must be installed to open an artifact of a target.
+RUNTIMES = {"onnx": "numpy and onnxruntime", "tflite": "numpy and ai-edge-litert"}
+
+
+class Unfit(Exception):
+    """This Python cannot open artifacts."""
+
 
 def main(package: str, target: str, artifact_file: str, folder: str, threads: str) -> int:
     """Serve until the other side closes the line; gives the exit status."""
     # Whatever a toolkit prints must not come between the frames.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    _load_package(Path(package))
-    from convert.remote import frames
-
     try:
+        _require_python()
+        _load_package(Path(package))
         run = _open(target, artifact_file, folder, int(threads))
-        answers.write(b"H" + struct.pack("<I", frames.VERSION))
-        answers.flush()
         _serve(run, sys.stdin.buffer, answers)
     except Exception as error:  # whatever it is, the other side must hear of it
-        text = " ".join(f"{type(error).__name__}: {error}".split()).encode()[:4000]
+        text = " ".join(_why(error, target).split()).encode()[:4000]
+        # As convert.remote.frames writes it, which cannot be imported where numpy is missing.
         answers.write(b"E" + struct.pack("<I", len(text)) + text)
         answers.flush()
         return 2
     return 0
+
+
+def _require_python() -> None:
+    if sys.version_info < OLDEST:
+        found, oldest = (".".join(map(str, version[:2])) for version in (sys.version_info, OLDEST))
+        raise Unfit(f"its python3 is Python {found}, and opening the artifact there needs {oldest} or newer")
+
+
+def _why(error: Exception, target: str) -> str:
+    if isinstance(error, Unfit):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] != "convert":
+        return f"its python3 lacks {error.name}; install {RUNTIMES.get(target, error.name)} for it there"
+    return f"{type(error).__name__}: {error}"
 
 
 def _load_package(folder: Path) -> None:
@@ -72,6 +92,8 @@ def _open(target: str, artifact_file: str, folder: str, threads: int) -> Any:
 def _serve(run: Any, requests: IO[bytes], answers: IO[bytes]) -> None:
     from convert.remote import frames
 
+    answers.write(b"H" + struct.pack("<I", frames.VERSION))
+    answers.flush()
     feeds: list[Any] = []
     while letter := requests.read(1):
         if letter == b"R":

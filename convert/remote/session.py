@@ -13,6 +13,7 @@ import numpy as np
 from convert.errors import StageError
 from convert.records import Artifact
 from convert.remote import frames
+from convert.remote.complaints import Complaints
 from convert.remote.place import Place, Program
 from convert.targets.base import Arrays, Session
 
@@ -34,10 +35,14 @@ class Remote:
         assert self._process.stdin is not None and self._process.stdout is not None  # noqa: S101, PT018  (PIPE)
         self._requests: IO[bytes] = self._process.stdin
         self._answers: IO[bytes] = self._process.stdout
-        version = self._answer("H")
-        if version != frames.VERSION:
+        self._complaints = None if self._process.stderr is None else Complaints(self._process.stderr)
+        try:
+            version = self._answer("H")
+            if version != frames.VERSION:
+                raise StageError(f"{place.name}: the program speaks version {version}, not {frames.VERSION}")
+        except BaseException:
             self.close()
-            raise StageError(f"{place.name}: the program speaks version {version} of the frames, not {frames.VERSION}")
+            raise
 
     def run(self, feeds: Sequence[Array]) -> list[Array]:
         """Run once.
@@ -76,7 +81,9 @@ class Remote:
         try:
             yield
         except (frames.Broken, OSError, ValueError) as error:
-            raise StageError(f"{self._place.name}: {self._end()} ({error})") from error
+            end = self._end()
+            said = "" if self._complaints is None else self._complaints.last()
+            raise StageError(f"{self._place.name}: {end} ({said or error})") from error
 
     def _end(self) -> str:
         # The line is of no use any more; a program that still runs would wait for ever.

@@ -6,14 +6,16 @@ import os
 import shlex
 from dataclasses import dataclass
 
-from convert.remote.devices import Transport, require_program
+from convert.remote.devices import LOST, Transport, require_program
 
 #: Another client, or options for it, in the way of ``GIT_SSH_COMMAND``.
 VARIABLE = "CONVERT_SSH"
-_LOST = 255
+_CLIENT_FAILED = 255
 _OPTIONS = (
     "-T",
     *("-o", "BatchMode=yes"),
+    # Without banners and notices; what is said then is why it failed.
+    *("-o", "LogLevel=ERROR"),
     *("-o", "ConnectTimeout=20"),
     # A line that is cut without a word must not be waited on for ever.
     *("-o", "ServerAliveInterval=10"),
@@ -39,8 +41,9 @@ class Ssh(Transport):
     @property
     def scratch(self) -> str:
         """See :attr:`Transport.scratch`."""
-        return "/tmp"  # noqa: S108  (mktemp makes a folder of its own in it)
+        # For a device where nothing in /tmp may be run; mktemp makes a folder of its own in it.
+        return "${TMPDIR:-/tmp}"
 
     def ended(self, code: int) -> str:
         """See :meth:`Transport.ended`."""
-        return "was cut off: the connection is lost" if code == _LOST else super().ended(code)
+        return LOST if code == _CLIENT_FAILED else super().ended(code)

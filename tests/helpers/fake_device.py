@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
 
-#: Runs ``adb -s SERIAL shell -T SCRIPT`` here, with the device's folder for files in the place of Android's.
-ADB = r"""#!/usr/bin/env bash
-[ "$1" = -s ] && [ "$3" = shell ] && [ "$4" = -T ] || { echo "adb: unknown words $*" >&2; exit 1; }
-[ "$2" = emulator-5554 ] || { echo "error: device '$2' not found" >&2; exit 1; }
-echo $$ >> "$FAKE_DEVICE/pids"
-exec sh -c "${5//\/data\/local\/tmp/$FAKE_DEVICE/files}"
-"""
+from helpers.arm64 import write_program
 
 #: Speaks the frames: gives back what it gets, and does what a feed of one value says.
 ECHO = r"""
-import os, signal, struct, sys, time
+import os, signal, struct, sys
 
 def take(size):
     data = b""
@@ -56,7 +52,7 @@ while True:
             say(b"E" + struct.pack("<I", 8) + b"too warm")
             sys.exit(2)
         if mood == "hang":
-            time.sleep(600)
+            take(1)  # until the line is cut
         say(b"K" + count + tensors)
     elif letter == b"T":
         runs = struct.unpack("<I", take(4))[0]
@@ -66,15 +62,13 @@ while True:
 """
 
 
-def make_device(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put a fake ``adb`` first on the PATH; gives the folder that stands for the device's ``/data/local/tmp``."""
-    files = folder / "files"
-    files.mkdir(parents=True)
-    programs = folder / "bin"
-    programs.mkdir()
-    adb = programs / "adb"
-    adb.write_text(ADB)
-    adb.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("FAKE_DEVICE", str(folder))
-    return files
+def make_device(folder: Path, monkeypatch: pytest.MonkeyPatch, path: str = os.environ["PATH"]) -> Path:
+    """Put a fake ``adb`` first on the PATH; ``path`` is the PATH on the device.
+
+    Gives the folder that stands for the device's ``/data/local/tmp``.
+    """
+    (folder / "files").mkdir(parents=True)
+    command = shlex.join([sys.executable, str(Path(__file__).with_name("fake_adb.py")), str(folder), path])
+    write_program(folder / "bin", "adb", f'#!/bin/sh\nexec {command} "$@"\n')
+    monkeypatch.setenv("PATH", f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    return folder / "files"
