@@ -37,8 +37,9 @@ echo "$folder" || rm -rf "$folder"
 _NEED_PYTHON = "command -v python3 >/dev/null || {{ printf '{complaint}'; exit 2; }}"
 _NO_PYTHON = "it has no python3, which opens the artifact there; install Python 3.11 or newer on it"
 _RUN = """
-cd {folder} || exit 1
-trap 'rm -rf {folder}' EXIT
+folder={folder}
+cd "$folder" || exit 1
+trap 'rm -rf "$folder"' EXIT
 {first}
 {env} {words}
 """
