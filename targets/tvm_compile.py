@@ -11,6 +11,7 @@ from convert.errors import StageError
 from convert.platforms import PLATFORMS, cpu_of, host_platform
 from convert.targets import tvm_link
 from convert.targets.base import BuildRequest
+from convert.targets.elf import problem
 
 
 def compile_module(module: Any, file: Path, request: BuildRequest) -> dict[str, Any]:
@@ -41,6 +42,10 @@ def compile_module(module: Any, file: Path, request: BuildRequest) -> dict[str, 
         call(output, objects, **options)
 
     library.export_library(str(file), fcompile=link, workspace_dir=str(request.scratch))
+    # On some platforms nothing runs it before it is shipped.
+    wrong = problem(file, request.platform)
+    if wrong:
+        raise StageError(f"{linker.name} made a file that {wrong}")
     return {"target": shown, "linker": linker.name}
 
 

@@ -15,6 +15,7 @@ from convert.records import Artifact
 from convert.remote.place import Place, Program
 from convert.remote.session import Remote, TimedSession
 from convert.targets.base import Arrays
+from convert.targets.elf import problem
 from convert.targets.tvm import TvmSession
 from convert.targets.tvm_runner import LIBRARIES, NAME, runner_for
 from convert.toolchain_env import cache_root
@@ -41,6 +42,9 @@ class TvmElsewhere(TimedSession):
 
     def _remote(self, file: str) -> Remote:
         if file not in self._remotes:
+            wrong = problem(self._folder / file, self._place.platform)
+            if wrong:
+                raise StageError(f"{self._place.name}: {file} {wrong}")
             files = {NAME: self._runner, file: self._folder / file, **self._libraries}
             env = {"TVM_NUM_THREADS": str(self._threads)}
             self._remotes[file] = Remote(self._place, Program(files, (NAME, file), env))
