@@ -19,6 +19,7 @@ HOST_COMPILERS = ("g++", "clang++", "c++")
 _ANDROID_PAGE = 16384
 _ANDROID_LIBRARIES = ("libc.so", "libm.so")
 _TIMEOUT_SECONDS = 600
+_NDK = "ANDROID_NDK_HOME"
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def linker_for(platform: str, zig: Sequence[str] = ()) -> Linker | None:
     if platform == host_platform():
         return _first(HOST_COMPILERS)
     if platform.startswith("android/"):
-        return _ndk() or _lld(zig)
+        return _ndk() if os.environ.get(_NDK) else _lld(zig)
     known = PLATFORMS[platform]
     if known.compiler and shutil.which(known.compiler):
         return Linker((known.compiler,), known.compiler)
@@ -58,10 +59,14 @@ def lacking(platform: str, zig: Sequence[str] = ()) -> str:
         return ""
     if platform == host_platform():
         return f"a C++ compiler to link with ({', '.join(HOST_COMPILERS)} are not on the PATH); install g++"
+    if os.environ.get(_NDK) and platform.startswith("android/"):
+        return (
+            f"an NDK with aarch64-linux-android*-clang++, and {_NDK} is {os.environ[_NDK]!r}, which holds none; set it "
+            "to the folder of an NDK, or unset it to link without one"
+        )
     if platform.startswith("android/"):
         return (
-            f"a linker for {platform}: set ANDROID_NDK_HOME, or install lld, or run "
-            "`convert toolchain install arm64-emulation`"
+            f"a linker for {platform}: set {_NDK}, or install lld, or run `convert toolchain install arm64-emulation`"
         )
     return (
         f"a cross compiler for {platform} ({PLATFORMS[platform].compiler} is not on the PATH); install it, or run "
@@ -74,15 +79,9 @@ def _first(names: Sequence[str]) -> Linker | None:
 
 
 def _ndk() -> Linker | None:
-    home = os.environ.get("ANDROID_NDK_HOME")
-    if not home:
-        return None
-    found = sorted(Path(home).glob("toolchains/llvm/prebuilt/*/bin/aarch64-linux-android[0-9]*-clang++"))
+    found = sorted(Path(os.environ[_NDK]).glob("toolchains/llvm/prebuilt/*/bin/aarch64-linux-android[0-9]*-clang++"))
     if not found:
-        raise StageError(
-            f"ANDROID_NDK_HOME is {home!r}, which holds no aarch64-linux-android*-clang++; set it to the folder of an "
-            "NDK, or unset it to link without one"
-        )
+        return None
     # The oldest system that this NDK still builds for: its modules load on all the newer ones.
     oldest = min(found, key=lambda path: int("".join(c for c in path.name.split("android")[1] if c.isdigit())))
     return Linker((str(oldest),), f"NDK {oldest.name}")
