@@ -16,7 +16,8 @@
 
 #include <tvm/ffi/c_api.h>
 
-enum { VERSION = 1, MOST_AXES = 64, MOST_TENSORS = 4096, ALIGNMENT = 64, POOLED_ALLOCATOR = 2, LOST = 3 };
+enum { VERSION = 1, MOST_AXES = 64, MOST_TENSORS = 4096, MOST_RUNS = 1 << 20, ALIGNMENT = 64 };
+enum { POOLED_ALLOCATOR = 2, LOST = 3 };
 
 static FILE* answers;
 
@@ -128,18 +129,29 @@ static void release(DLManagedTensor* managed) {
   free(managed);
 }
 
+static int is_known(uint8_t code, uint8_t bits) {
+  int kind = code == kDLInt || code == kDLUInt || code == kDLFloat || code == kDLBool;
+  return kind && (bits == 8 || bits == 16 || bits == 32 || bits == 64);
+}
+
 static TVMFFIAny read_tensor(void) {
   DLManagedTensor* managed = calloc(1, sizeof *managed);
   uint32_t axes = get_u32();
   uint8_t dtype[2];
   get(dtype, sizeof dtype);
   if (axes > MOST_AXES) fail_with("a tensor has too many axes");
+  if (!is_known(dtype[0], dtype[1])) fail_with("a tensor has a dtype that is not known");
   // Shape and strides in one piece; a scalar still needs an address.
   int64_t* sizes = calloc(2 * axes + 1, sizeof *sizes);
   if (managed == NULL || sizes == NULL) fail_with("there is no memory for a tensor");
   get(sizes, axes * sizeof *sizes);
   int64_t step = 1;
-  for (uint32_t axis = axes; axis-- > 0; step *= sizes[axis]) sizes[axes + axis] = step;
+  for (uint32_t axis = axes; axis-- > 0;) {
+    sizes[axes + axis] = step;
+    // A product that wraps would be taken for a small tensor, and read far beyond its end.
+    if (sizes[axis] < 0 || __builtin_mul_overflow(step, sizes[axis], &step)) fail_with("a tensor has impossible sizes");
+  }
+  if (step > INT64_MAX / (int64_t)sizeof(double)) fail_with("a tensor has impossible sizes");
   DLTensor* tensor = &managed->dl_tensor;
   tensor->device.device_type = kDLCPU;
   tensor->ndim = (int32_t)axes;
@@ -226,6 +238,7 @@ static double now(void) {
 
 static void time_runs(Model* model) {
   uint32_t runs = get_u32();
+  if (runs > MOST_RUNS) fail_with("there are too many runs");
   double* seconds = calloc(runs + 1, sizeof *seconds);
   if (seconds == NULL) fail_with("there is no memory for so many times");
   for (uint32_t one = 0; one < runs; ++one) {
