@@ -122,7 +122,8 @@ def bench_all(
 
 def _bench_there(context: Context, golden: Golden, built: Built, place: Where, say: Say) -> Built:
     if not place.timed:
-        return replace(built, outcome=replace(built.outcome, latency_reason=EMULATED))
+        proven = built.folder is not None and bool(built.outcome.checks)
+        return replace(built, outcome=replace(built.outcome, latency_reason=EMULATED)) if proven else built
     if not context.options.bench_seconds:
         return replace(built, outcome=replace(built.outcome, latency_reason="not asked for"))
     if not (built.outcome.status is Status.PASSED or (built.outcome.checks and built.folder is not None)):

@@ -49,8 +49,9 @@ def prove(
     checks = from_plain(tuple[Check, ...], ended.value["checks"])
     # What may be left out is not for the worker to say.
     skipped = left_out(artifact, golden)
-    notes = (*ended.value["notes"], *((where.note,) if where.note else ()))
+    judged = verdict(checks, golden, skipped)
+    # The note says that the numbers are proven, which they only are then.
+    notes = (*ended.value["notes"], *((where.note,) if where.note and judged.passed else ()))
     if skipped:
         notes += (f"{artifact.precision} is not held to {', '.join(sorted(skipped))}",)
-    judged = verdict(checks, golden, skipped)
     return Proof(judged, checks, notes, ended.log)
