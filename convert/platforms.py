@@ -169,7 +169,7 @@ def parse_cpus(texts: Sequence[str], platforms: Sequence[str]) -> dict[str, str]
     for name in [part.strip() for text in texts for part in text.split(",")]:
         fitting = [platform for platform in platforms if platform in PLATFORMS and _has(platform, name)]
         if not fitting:
-            there = "; ".join(f"{p}: {', '.join(cpu.name for cpu in PLATFORMS[p].cpus)}" for p in platforms)
+            there = "; ".join(f"{p}: {_choices(p)}" for p in platforms)
             raise InputError(f"--cpu {name!r} is no CPU of the platforms asked for; choose from {there}")
         for platform in fitting:
             if chosen.setdefault(platform, name) != name:
@@ -177,6 +177,11 @@ def parse_cpus(texts: Sequence[str], platforms: Sequence[str]) -> dict[str, str]
                     f"--cpu names {chosen[platform]} and {name}, both for {platform}; choose one for each platform"
                 )
     return chosen
+
+
+def _choices(platform: str) -> str:
+    known = PLATFORMS.get(platform)
+    return "none" if known is None else ", ".join(cpu.name for cpu in known.cpus)
 
 
 def _has(platform: str, cpu: str) -> bool:
