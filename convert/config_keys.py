@@ -12,7 +12,7 @@ from convert.constants import format_constant
 from convert.models.detect import lies_in_folder
 from convert.paths import exists
 
-type Read = Callable[[Any, Path], Any]
+Read = Callable[[Any, Path], Any]  # no statement of its own: an older Python on a device reads this file too
 
 FORBIDDEN = ("trust-pickle", "trust_pickle")
 REFUSED = (
