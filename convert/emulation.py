@@ -18,7 +18,12 @@ NAME = "arm64-emulation"
 OLDEST_PYTHON = 11  # the minor version; the wheels of older ones are no longer made
 
 _LOADER = "lib/ld-linux-aarch64.so.1"
-_LIBRARIES = {"libtvm_runtime.so": "tvm/lib/libtvm_runtime.so", "libtvm_ffi.so": "tvm_ffi/lib/libtvm_ffi.so"}
+#: The libraries that run a compiled TVM module, by file name: where they lie among the packages.
+LIBRARIES = {
+    "libtvm_runtime.so": "tvm/lib/libtvm_runtime.so",
+    "libtvm_runtime_extra.so": "tvm/lib/libtvm_runtime_extra.so",
+    "libtvm_ffi.so": "tvm_ffi/lib/libtvm_ffi.so",
+}
 _AARCH64 = 183  # e_machine of an ELF file
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -45,8 +50,8 @@ class Emulation:
 
     @property
     def runtime_libraries(self) -> dict[str, Path]:
-        """The two libraries that a compiled TVM module needs on the device, by file name."""
-        return {name: self.packages / place for name, place in _LIBRARIES.items()}
+        """The libraries that compiled TVM modules need on the device, by file name."""
+        return {name: self.packages / place for name, place in LIBRARIES.items()}
 
     def command(
         self, program: Path | str, *args: str, cpu: str = "max", env: Mapping[str, str] = _NOTHING

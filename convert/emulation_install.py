@@ -11,6 +11,7 @@ import shutil
 import stat
 import sys
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from convert import debian_packages as debian
@@ -28,8 +29,6 @@ _WAY_OUT = (
 )
 # The second is what newer releases call the first.
 _EMULATORS = ("qemu-aarch64-static", "qemu-aarch64")
-# What is wanted of these wheels: the compiler of TVM is 240 MB that nobody runs under an emulator.
-_PARTS = {"apache_tvm": "tvm/lib/libtvm_runtime.so", "apache_tvm_ffi": "tvm_ffi/lib/libtvm_ffi.so"}
 # What wheels for arm64 call the systems that they run on, from the newest that is used.
 _PLATFORMS = (*(f"manylinux_2_{minor}_aarch64" for minor in range(28, 16, -1)), "manylinux2014_aarch64")
 # What programs are told about the processor instead of this machine's own /proc/cpuinfo: onnxruntime for arm64 crashes
@@ -174,17 +173,17 @@ def _add_wheels(toolchain: Toolchain, folder: Path, work: Path, run: debian.Run)
         pip_complaint,
     )
     for wheel in sorted(work.glob("*.whl")):
-        unpack_wheel(wheel, folder / "packages")
+        unpack_wheel(wheel, folder / "packages", toolchain.foreign_parts)
 
 
-def unpack_wheel(wheel: Path, folder: Path) -> None:
-    """Unpack ``wheel``, or the part of it that is needed, into ``folder``.
+def unpack_wheel(wheel: Path, folder: Path, parts: Sequence[str] = ()) -> None:
+    """Unpack ``wheel`` into ``folder``; where it has some of ``parts``, these alone and what it says of itself.
 
     Raises:
         ConvertError: it holds a file that would lie elsewhere, or a link.
     """
-    part = _PARTS.get(wheel.name.partition("-")[0])
     with zipfile.ZipFile(wheel) as archive:
+        wanted = set(parts) & set(archive.namelist())
         for entry in archive.infolist():
             name = PurePosixPath(entry.filename)
             linked = stat.S_ISLNK(entry.external_attr >> 16)
@@ -192,7 +191,7 @@ def unpack_wheel(wheel: Path, folder: Path) -> None:
                 raise ConvertError(
                     f"{wheel.name} holds {entry.filename!r}, which is a link or lies outside; get the wheel elsewhere"
                 )
-            if part is None or entry.filename == part or ".dist-info/" in entry.filename:
+            if not wanted or entry.filename in wanted or ".dist-info/" in entry.filename:
                 archive.extract(entry, folder)
 
 
@@ -203,6 +202,7 @@ def _prove(emulation: Emulation, run: debian.Run) -> None:
         last = tail(log, 1)
         return f"its Python fails under qemu with exit code {code} ({last[-1] if last else 'no output'})"
 
-    # The runtime looks for the other library among those that are loaded, so that one comes first.
-    libraries = sorted(map(str, emulation.runtime_libraries.values()), reverse=True, key=lambda path: "tvm_ffi" in path)
+    # The runtime looks for the others among those that are loaded.
+    order = ("libtvm_ffi.so", "libtvm_runtime.so", "libtvm_runtime_extra.so")
+    libraries = [str(emulation.runtime_libraries[name]) for name in order]
     run(emulation.python_command("-c", _PROOF, *libraries), "trying arm64 programs under qemu", complaint)

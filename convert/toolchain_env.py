@@ -40,6 +40,7 @@ class Toolchain:
         system_packages: Debian packages that lie beside the packages of Python, for arm64 unless they say otherwise;
             with any, ``convert/emulation_install.py`` ends the installation.
         foreign_wheels: name of the constraint file with the wheels for arm64.
+        foreign_parts: files that are wanted of such a wheel; one with none of these is wanted whole.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Toolchain:
     optional: bool = False
     system_packages: tuple[str, ...] = ()
     foreign_wheels: str = ""
+    foreign_parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,7 @@ def fingerprint(toolchain: Toolchain) -> str:
         sys.platform,
         platform.machine(),
         *toolchain.system_packages,
+        *toolchain.foreign_parts,
         *([constraints_file(toolchain.foreign_wheels).read_text(encoding="utf-8")] if toolchain.foreign_wheels else []),
     ):
         digest.update(part.encode() + b"\0")

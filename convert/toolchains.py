@@ -111,6 +111,8 @@ _ALL = (
         # apt adds what these need: the newest Python of the release with its libraries, and the C library.
         system_packages=("python3-minimal", "libpython3-stdlib", "libstdc++6", "libgomp1", "qemu-user-static:amd64"),
         foreign_wheels="arm64-packages",
+        # The compiler of TVM is 240 MB that nobody runs under an emulator.
+        foreign_parts=tuple(emulation.LIBRARIES.values()),
     ),
 )
 

@@ -12,6 +12,7 @@ from convert.platforms import PLATFORMS, cpu_of, host_platform
 from convert.targets import tvm_link
 from convert.targets.base import BuildRequest
 from convert.targets.elf import problem
+from convert.targets.tvm_runner import libraries_for
 
 
 def compile_module(module: Any, file: Path, request: BuildRequest) -> dict[str, Any]:
@@ -90,6 +91,7 @@ def add_runtime(request: BuildRequest) -> tuple[str, ...]:
     """
     archives = tuple(sorted(path.name for path in request.folder.glob("*.tar")))
     libraries = request.settings.get("runtime_libraries", {}).get(request.platform, {})
-    for name, source in libraries.items():
-        shutil.copyfile(source, request.folder / name)
-    return (*archives, *libraries)
+    needed = libraries_for(request.folder.glob("*.so")) if libraries else ()
+    for name in needed:
+        shutil.copyfile(libraries[name], request.folder / name)
+    return (*archives, *needed)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from convert.emulation import LIBRARIES as PLACES
 from convert.emulation import find_emulation
 from convert.errors import StageError
 from convert.platforms import host_platform
@@ -17,11 +18,12 @@ from convert.remote.session import Remote, TimedSession
 from convert.targets.base import Arrays
 from convert.targets.elf import problem
 from convert.targets.tvm import TvmSession
-from convert.targets.tvm_runner import LIBRARIES, NAME, runner_for
+from convert.targets.tvm_runner import EXTRA, LIBRARIES, NAME, libraries_for, runner_for
 from convert.toolchain_env import cache_root
 from convert.toolchains import find
 
 Array = np.ndarray[Any, Any]
+_ALL = (*LIBRARIES, EXTRA)
 
 
 class TvmElsewhere(TimedSession):
@@ -83,18 +85,18 @@ def _libraries(artifact: Artifact, folder: Path, platform: str) -> dict[str, Pat
 
     Artifacts of this host have none beside them, nor have those for Android, which it is not built for.
     """
-    beside = {name: folder / name for name in LIBRARIES if name in artifact.files}
-    if len(beside) == len(LIBRARIES):
-        return beside
+    needed = libraries_for(folder / name for name in artifact.files if name not in _ALL)
+    if set(needed) <= set(artifact.files):
+        return {name: folder / name for name in needed}
     if platform == host_platform():
-        return _installed_libraries()
+        return _installed_libraries(needed)
     emulation = find_emulation()
     if emulation is None:
         raise StageError(
             f"TVM's runtime for {platform} is in the toolchain arm64-emulation, which is not installed; get it with "
             "`convert toolchain install arm64-emulation`"
         )
-    return emulation.runtime_libraries
+    return {name: emulation.runtime_libraries[name] for name in needed}
 
 
 def _site_packages() -> Path:
@@ -104,12 +106,9 @@ def _site_packages() -> Path:
     return toolchain.site_packages
 
 
-def _installed_libraries() -> dict[str, Path]:
+def _installed_libraries(names: Sequence[str]) -> dict[str, Path]:
     packages = _site_packages()
-    return {
-        "libtvm_runtime.so": packages / "tvm/lib/libtvm_runtime.so",
-        "libtvm_ffi.so": packages / "tvm_ffi/lib/libtvm_ffi.so",
-    }
+    return {name: packages / PLACES[name] for name in names}
 
 
 def _runner(platform: str, libraries: Mapping[str, Path]) -> Path:

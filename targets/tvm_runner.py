@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from convert.errors import StageError
@@ -14,6 +14,15 @@ from convert.targets import tvm_link
 SOURCE = Path(__file__).resolve().parent / "native" / "tvm_runner.c"
 NAME = "tvm_runner"
 LIBRARIES = ("libtvm_runtime.so", "libtvm_ffi.so")
+#: Only for modules that call what is in it, such as sorting.
+EXTRA = "libtvm_runtime_extra.so"
+_CALLED = b"tvm.contrib."
+
+
+def libraries_for(modules: Iterable[Path]) -> tuple[str, ...]:
+    """Names of the libraries that must be there to run ``modules``, whose calls stand in them by name."""
+    extra = any(_CALLED in module.read_bytes() for module in modules)
+    return (*LIBRARIES, EXTRA) if extra else LIBRARIES
 
 
 def runner_for(platform: str, headers: Path, libraries: Mapping[str, Path], zig: Sequence[str], cache: Path) -> Path:
@@ -54,7 +63,7 @@ def _compile(linker: tvm_link.Linker, platform: str, headers: Path, libraries: M
         made = Path(folder) / NAME
         # The runtime registers the virtual machine when it is loaded; nothing in the program names it.
         whole = ("-Wl,--no-as-needed", *(str(libraries[name]) for name in LIBRARIES))
-        find = ("-Wl,-rpath,$ORIGIN", "-s", "-pthread")
+        find = ("-Wl,-rpath,$ORIGIN", "-s", "-pthread", "-ldl")
         # The libraries of a foreign platform ask for others that only its own root filesystem has.
         loose = ("-Wl,--allow-shlib-undefined",)
         # C also for a compiler that takes it for C++ by its own name.

@@ -60,6 +60,7 @@ def test_the_emulated_python_imports_the_packages() -> None:
 def test_the_libraries_of_tvm_are_in_the_packages() -> None:
     assert MADE.runtime_libraries == {
         "libtvm_runtime.so": Path("/e/packages/tvm/lib/libtvm_runtime.so"),
+        "libtvm_runtime_extra.so": Path("/e/packages/tvm/lib/libtvm_runtime_extra.so"),
         "libtvm_ffi.so": Path("/e/packages/tvm_ffi/lib/libtvm_ffi.so"),
     }
 

@@ -204,5 +204,6 @@ def test_a_wrong_sysroot_is_an_error(
 def test_other_packages_and_wheels_are_another_folder(tiny: Toolchain) -> None:
     before = env.fingerprint(TINY)
     assert env.fingerprint(dataclasses.replace(TINY, system_packages=("other",))) != before
+    assert env.fingerprint(dataclasses.replace(TINY, foreign_parts=("tiny_kit.py",))) != before
     env.constraints_file("tiny-wheels").write_text("tiny-kit==1.1\n", encoding="utf-8")
     assert env.fingerprint(TINY) != before

@@ -21,7 +21,7 @@ from convert.errors import StageError
 from convert.platforms import host_platform
 from convert.remote import frames
 from convert.targets import tvm_link, tvm_runner
-from convert.targets.tvm_runner import LIBRARIES, NAME, runner_for
+from convert.targets.tvm_runner import LIBRARIES, NAME, libraries_for, runner_for
 
 WRITES = '#!/bin/sh\necho run >> "$0.runs"\nwhile [ "$1" != -o ]; do shift; done\necho program > "$2"\n'
 FAILS = '#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\necho half > "$2"\necho "error: no room" >&2\nexit 1\n'
@@ -59,6 +59,13 @@ def maker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Maker:
     # Whatever cross compilers this machine has, zig is to be asked.
     monkeypatch.setattr(shutil, "which", lambda _: None)
     return Maker(tmp_path)
+
+
+def test_sorting_needs_one_library_more(tmp_path: Path) -> None:
+    (tmp_path / "plain.so").write_bytes(b"\x7fELF vm.builtin.match_shape")
+    (tmp_path / "sorts.so").write_bytes(b"\x7fELF .tvm_func.tvm.contrib.sort.topk")
+    assert libraries_for([tmp_path / "plain.so"]) == LIBRARIES
+    assert libraries_for([tmp_path / "plain.so", tmp_path / "sorts.so"]) == (*LIBRARIES, "libtvm_runtime_extra.so")
 
 
 def test_it_is_compiled_once(maker: Maker) -> None:

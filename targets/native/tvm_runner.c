@@ -6,6 +6,7 @@
 //
 //   usage: tvm_runner MODEL.so
 
+#include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -261,11 +262,18 @@ static void tell_memory(void) {
   put(&bytes, sizeof bytes);
 }
 
+// Sorting and the like are in a library of their own, which lies here where the module needs it.
+static void load_extra(void) {
+  const char* extra = "./libtvm_runtime_extra.so";
+  if (access(extra, F_OK) == 0 && dlopen(extra, RTLD_NOW | RTLD_GLOBAL) == NULL) fail_with(dlerror());
+}
+
 int main(int argc, char** argv) {
   // Standard output belongs to the frames alone: whatever else is printed goes to the log.
   answers = fdopen(dup(STDOUT_FILENO), "wb");
   if (answers == NULL || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) return LOST;
   if (argc != 2) fail_with("usage: tvm_runner MODEL.so");
+  load_extra();
   Model model = {load(argv[1]), NULL, 0};
   put("H", 1);
   put_u32(VERSION);
