@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from convert.platforms import host_platform
 from convert.records import Artifact
 from convert.targets import trt_engine, trt_precision, trt_recipe
 from convert.targets.base import Arrays, BuildRequest, Route, Session, Target, Tolerance
@@ -37,6 +36,8 @@ class TensorRT(Target):
     )
     device: ClassVar[str] = "an NVIDIA GPU"
     gate_toolchain: ClassVar[str] = "trt-rtx"
+    portable: ClassVar[bool] = False
+    not_on: ClassVar[tuple[str, ...]] = ("android/arm64", "linux/arm/v7", "linux/riscv64")
 
     def routes(self, precision: str) -> tuple[Route, ...]:
         """The engine, for hosts with a GPU."""
@@ -81,7 +82,7 @@ class TensorRT(Target):
             request.route,
             files,
             io_as_exported(request.golden),
-            host_platform(),
+            request.platform,
             written.notes,
             installed("tensorrt", "onnx", "onnxruntime"),
             operators=written.operators,

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.full_run import HAS_GPU, FullRun
+from helpers import command
+from helpers.full_run import DIGITS, HAS_GPU, FullRun
 
 from convert.limits import all_limits
 from convert.targets import load_target
@@ -118,3 +119,22 @@ def test_a_parser_has_looked_at_the_recipe(digits_run: FullRun, recipe: Path) ->
         assert re.fullmatch(
             r"parser gate passed: TensorRT for RTX [\d.]+ parses the graph and builds it for SM86; not run", note
         )
+
+
+def test_recipes_for_other_platforms_say_where_they_are_built(tmp_path: Path) -> None:
+    words = ("--target", "trt", "--platform", "linux/arm64,android/arm64", "--allow-deferred")
+    done = command.run(DIGITS / "digits.pt2", *words, "--out", tmp_path / "out", cwd=tmp_path)
+    assert done.code == 0
+    report = json.loads((tmp_path / "out/report.json").read_text(encoding="utf-8"))
+    jetson, android = report["artifacts"]
+    assert (jetson["status"], jetson["reason"]) == (
+        "deferred",
+        "its artifact is made on the machine that runs it, and this host is not linux/arm64",
+    )
+    assert jetson["advice"] == (
+        "copy the folder linux-arm64/trt/float32 to a linux/arm64 machine with an NVIDIA GPU and run "
+        "`python build_engine.py` in it"
+    )
+    assert (tmp_path / "out/linux-arm64/trt/float32/build_engine.py").is_file()
+    assert (android["status"], android["reason"]) == ("skipped", "there is no trt on android/arm64")
+    assert not (tmp_path / "out/android-arm64").exists()

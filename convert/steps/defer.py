@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from convert.context import ToolchainMissing
-from convert.platforms import host_platform
+from convert.platforms import folder_of, host_platform
 from convert.records import Artifact, RouteResult, Status
 from convert.serial import from_plain
 from convert.steps.job import Attempts, Built, Job, build_args, keep
@@ -52,17 +52,13 @@ def defer(job: Job, why: str) -> Built:
     artifact = from_plain(Artifact, ended.value)
     kept = keep(job, folder, artifact.files)
     gate = _gate(job, kept)
-    advice = (
-        f"copy the folder {job.target.name}/{job.precision} to a host with {job.target.device} and run "
-        "`python build_engine.py` in it"
-    )
     result = RouteResult(route.name, Status.DEFERRED, "build", why, round(ended.seconds, 3))
     return Built(
         job.outcome(
             Status.DEFERRED,
             "build",
             why,
-            advice=advice,
+            advice=_advice(job),
             route=route.name,
             io=artifact.io,
             routes=(result,),
@@ -73,6 +69,14 @@ def defer(job: Job, why: str) -> Built:
         artifact,
         kept,
     )
+
+
+def _advice(job: Job) -> str:
+    """What to do with the recipe."""
+    platform = job.where.platform
+    folder = folder_of(job.target.name, job.precision, platform)
+    host = "host" if platform == host_platform() else f"{platform} machine"
+    return f"copy the folder {folder} to a {host} with {job.target.device} and run `python build_engine.py` in it"
 
 
 def _gate(job: Job, kept: Path) -> str:
