@@ -12,11 +12,12 @@ import pytest
 # Where ``helpers`` lies: pytest's import mode puts no folder on the path.
 sys.path.insert(0, str(Path(__file__).parent))
 
-from helpers import command, full_run, places
+from helpers import command, full_run, places, platform_run
 from helpers.background import Background, job_of, uses_background
 from helpers.jobs import make_runner
 
 from convert.jobs import Limits, Runner
+from convert.platforms import host_platform
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,6 +49,14 @@ def small_onnx(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def digits_run(tmp_path_factory: pytest.TempPathFactory) -> full_run.FullRun:
     """The digits classifier to all targets and precisions; takes the better part of a minute."""
     return full_run.make(tmp_path_factory.mktemp("digits"))
+
+
+@pytest.fixture(scope="session")
+def arm64_run(tmp_path_factory: pytest.TempPathFactory) -> platform_run.PlatformRun:
+    """The digits classifier for this host and for linux/arm64, emulated; takes a minute or two."""
+    platform_run.installed()
+    folder, platforms = tmp_path_factory.mktemp("arm64"), f"{host_platform()},linux/arm64"
+    return platform_run.make(folder, "onnx,tflite,tvm", platforms, "--bench-seconds", "0.5")
 
 
 @pytest.fixture

@@ -6,12 +6,11 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from helpers.command import python_of
 from helpers.full_run import PASSED, FullRun
+from helpers.weights import largest_weights
 
 from convert.context import Context
 from convert.jobs import Limits, Runner
@@ -61,17 +60,6 @@ def copied(digits_run: FullRun, target: str, precision: str, folder: Path) -> tu
     shutil.copytree(digits_run.out / target / precision, folder / "copy")
     artifact = digits_run.artifact(target, precision)
     return artifact, folder / "copy", folder / "copy" / artifact.files[0]
-
-
-def largest_weights(data: bytes, dtype: str, count: int) -> tuple[int, np.ndarray[Any, Any]]:
-    """Where ``count`` neighbouring numbers lie that look like weights, and the numbers."""
-    size = np.dtype(dtype).itemsize
-    for start in range(len(data) // 3 // 8 * 8, len(data) - count * size):
-        values = np.frombuffer(data, dtype, count, start)
-        with np.errstate(all="ignore"):
-            if np.isfinite(values).all() and (np.abs(values) > 1e-3).all() and (np.abs(values) < 2).all():
-                return start, values
-    raise AssertionError("no weights were found")
 
 
 @pytest.mark.parametrize(
