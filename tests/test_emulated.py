@@ -1,4 +1,4 @@
-"""Artifacts for arm64 under emulation, from the command line down to a session: what is proven, and what is not said."""
+"""Artifacts for arm64 under emulation, from the command line to a session: what is proven, and what is not said."""
 
 from __future__ import annotations
 
@@ -113,9 +113,7 @@ def _assert_near(found: dict[str, Any], wanted: dict[str, Any]) -> None:
         np.testing.assert_allclose(value, wanted[name], rtol=0, atol=1e-4)
 
 
-def test_nothing_is_left_of_the_sessions(
-    arm64_run: PlatformRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_left_of_a_session(arm64_run: PlatformRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     session = open_in(PLACE, arm64_run.artifact("tvm", ARM), arm64_run.folder("tvm", ARM), 1)
     assert list(tmp_path.iterdir()) != []
