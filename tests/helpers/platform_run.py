@@ -66,5 +66,14 @@ class PlatformRun:
 
 def make(place: Path, targets: str, platforms: str, *more: str) -> PlatformRun:
     """Run ``convert`` on the digits classifier; its output goes below ``place``."""
-    words = [DIGITS / "digits.pt2", "--samples", DIGITS / "samples.npz", "-t", targets, "--platform", platforms, *more]
+    words: list[str | Path] = [
+        DIGITS / "digits.pt2",
+        "--samples",
+        DIGITS / "samples.npz",
+        "-t",
+        targets,
+        "--platform",
+        platforms,
+        *more,
+    ]
     return PlatformRun(command.run(*words, "--out", "out", cwd=place), place / "out")
