@@ -140,5 +140,33 @@ def test_a_missing_compiler_is_said(clone: Path) -> None:
     )
 
 
+def test_a_server_for_the_tests_of_ssh_is_found(clone: Path) -> None:
+    for name in ("ssh", "sshd"):
+        good(clone.parent / "path" / name)
+    done = run("check-sshd.sh", clone)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_ssh_is_installed_by_root_where_it_is_missing(clone: Path) -> None:
+    write_program(clone.parent / "path/id", "echo 0")
+    write_program(clone.parent / "path/apt-get", 'echo "$*"')
+    done = run("check-sshd.sh", clone)
+    assert done.stdout.splitlines() == [
+        "-qq update",
+        "-qq install -y --no-install-recommends openssh-server openssh-client",
+    ]
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("apt", [True, False])
+def test_a_missing_ssh_is_said(clone: Path, apt: bool) -> None:
+    if apt:
+        write_program(clone.parent / "path/id", "echo 1000")
+        write_program(clone.parent / "path/apt-get", "echo called")
+    done = run("check-sshd.sh", clone)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("OpenSSH is missing, and tests of devices behind ssh need its server and client; ")
+
+
 def test_what_ci_runs_is_a_program() -> None:
     assert (ROOT / ".ci/run").stat().st_mode & 0o111

@@ -60,7 +60,8 @@ class OnDevice(Place):
         if self.platform.startswith("android/"):
             program = adapted(program)
         folder = self._upload(program)
-        values = {"LD_LIBRARY_PATH": "{folder}", **program.env}
+        # Runtimes leave files of their own where temporary ones go (onnxruntime does), which must go with the folder.
+        values = {"LD_LIBRARY_PATH": "{folder}", "TMPDIR": "{folder}", **program.env}
         env = " ".join(f"{key}={self._quoted(value, folder)}" for key, value in values.items())
         words = ["python3" if word == "{python}" else word for word in program.words]
         first = _NEED_PYTHON.format(complaint=_escaped(frames.complaint(_NO_PYTHON))) if words[0] == "python3" else ""

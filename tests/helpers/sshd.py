@@ -102,10 +102,10 @@ def serving(folder: Path, variables: Mapping[str, str], forced: Path | None = No
         (folder / f"{key}.conf").write_text(_CLIENT.format(folder=folder, key=key), encoding="utf-8")
     log = folder / "log"
     process = subprocess.Popen([SERVER, "-D", "-E", log, "-f", folder / "server.conf"])
-    clients = (f"ssh -F '{folder}/{key}.conf'" for key in ("user", "stranger"))
+    client, stranger = (f"ssh -F '{folder}/{key}.conf'" for key in ("user", "stranger"))
     try:
         wait_until(lambda: _listens(process, port, log), 60, "the server listens")
-        yield Sshd(f"ssh://{getpass.getuser()}@127.0.0.1:{port}", scratch, *clients, process)
+        yield Sshd(f"ssh://{getpass.getuser()}@127.0.0.1:{port}", scratch, client, stranger, process)
     finally:
         process.terminate()
         process.wait()
