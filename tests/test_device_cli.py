@@ -41,9 +41,9 @@ def artifacts(place: Path) -> list[Any]:
 
 
 def test_digits_are_proven_and_timed_on_the_device(place: Path, files: Path) -> None:
-    done = convert(place, DIGITS / "digits.pt2", "--samples", DIGITS / "samples.npz", "--target", "tvm,onnx")
+    done = convert(place, DIGITS / "digits.pt2", "--samples", DIGITS / "samples.npz", "--target", "tvm,onnx,tflite")
     assert done.code == 0, done.stderr
-    assert [one["target"] for one in artifacts(place)] == ["tvm", "onnx"]
+    assert [one["target"] for one in artifacts(place)] == ["tvm", "onnx", "tflite"]
     for one in artifacts(place):
         assert (one["status"], one["platform"]) == ("passed", host_platform())
         assert one["checks"]
