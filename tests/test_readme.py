@@ -11,7 +11,9 @@ import click
 import pytest
 from helpers.command import ROOT
 
-from convert import cli
+from convert import cli, run_options
+from convert.records import Device
+from convert.remote.devices import Transport
 from convert.report.cells import COLUMNS
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -55,7 +57,11 @@ def test_every_command_that_is_shown_is_understood(
         if self is cli.run:
             cli._options(context.params.pop("model"), context.params)
 
+    def look_at(transport: Transport) -> Device:
+        return Device(transport.name, "linux/arm64")
+
     monkeypatch.setattr(click.Command, "invoke", invoke)
+    monkeypatch.setattr(run_options, "look_at", look_at)  # there is no such device
     cli.cli.main(shlex.split(command)[1:], standalone_mode=False)
     assert len(seen) >= 2, "a command below `convert` was reached"
 
