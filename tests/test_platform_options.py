@@ -123,36 +123,43 @@ def test_a_host_without_cpus_to_choose_from(monkeypatch: pytest.MonkeyPatch) -> 
     )
 
 
-def listed(monkeypatch: pytest.MonkeyPatch, emulation: Any) -> dict[str, str]:
-    """What ``convert platforms`` prints: platform -> the rest of its line."""
+def listed(monkeypatch: pytest.MonkeyPatch, emulation: Any) -> tuple[dict[str, str], list[list[str]]]:
+    """What ``convert platforms`` prints: platform -> the rest of its line, and the cells of the CPUs' table."""
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("ANDROID_NDK_HOME", raising=False)
     monkeypatch.setattr(listing, "find_emulation", lambda: emulation)
     out = io.StringIO()
     monkeypatch.setattr(listing, "stdout", lambda: Console(file=out, width=1000))
     print_platforms()
-    head, *lines = out.getvalue().splitlines()
-    assert [part.strip() for part in head.split("  ") if part.strip()] == [
-        "platform", "proven here", "tvm links by", "--cpu",
-    ]  # fmt: skip
-    return {line.split()[0]: " ".join(line.split()[1:]) for line in lines}
+    places, cpus = (table.splitlines() for table in out.getvalue().split("\n\n"))
+    assert cells(places[0]) == ["platform", "triple", "proven here", "tvm links by"]
+    assert cells(cpus[0]) == ["platform", "--cpu", "mcpu", "mattr", "emulated as"]
+    lines = {line.split()[0]: " ".join(line.split()[1:]) for line in places[1:]}
+    return lines, [cells(line) for line in cpus[1:]]
+
+
+def cells(line: str) -> list[str]:
+    return [part.strip() for part in line.split("  ") if part.strip()]
 
 
 def test_the_platforms_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = listed(monkeypatch, SimpleNamespace(zig=("zig",)))
+    lines, cpus = listed(monkeypatch, SimpleNamespace(zig=("zig",)))
     assert list(lines) == list(PLATFORMS)
-    assert lines["linux/amd64"].startswith("natively a C++ compiler to link with")
-    arm = "zig cc -target aarch64-linux-gnu.2.28 generic, cortex-a53, "
-    assert lines["linux/arm64"].startswith(f"numbers under emulation {arm}")
-    assert lines["android/arm64"].startswith("numbers under emulation, not its loading zig ld.lld generic, ")
-    for name in ("linux/arm/v7", "linux/riscv64"):
-        assert lines[name].startswith(f"no: {PLATFORMS[name].no_runtime} zig cc -target ")
+    assert lines["linux/amd64"].startswith("x86_64-linux-gnu natively a C++ compiler to link with")
+    arm = "zig cc -target aarch64-linux-gnu.2.28"
+    assert lines["linux/arm64"] == f"aarch64-linux-gnu numbers under emulation {arm}"
+    assert lines["android/arm64"] == "aarch64-linux-android numbers under emulation, not its loading zig ld.lld"
+    for name, triple in (("linux/arm/v7", "armv7-linux-gnueabihf"), ("linux/riscv64", "riscv64-linux-gnu")):
+        assert lines[name].startswith(f"{triple} no: {PLATFORMS[name].no_runtime} zig cc -target ")
+    assert ["linux/arm64, android/arm64", "rpi5", "cortex-a76"] in [row[:3] for row in cpus]
+    assert {name for row in cpus for name in row[0].split(", ")} == set(PLATFORMS)
 
 
 def test_what_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = listed(monkeypatch, None)
+    lines, _ = listed(monkeypatch, None)
     assert lines["linux/arm64"].startswith(
-        "no: convert toolchain install arm64-emulation a cross compiler for linux/arm64 (aarch64-linux-gnu-g++ is not "
+        "aarch64-linux-gnu no: convert toolchain install arm64-emulation a cross compiler for linux/arm64 "
+        "(aarch64-linux-gnu-g++ is not "
     )
 
 
@@ -164,6 +171,6 @@ def test_an_ndk_that_is_none_does_not_end_the_list(monkeypatch: pytest.MonkeyPat
         return real(*given)
 
     monkeypatch.setattr(listing, "linker_for", with_ndk)
-    lines = listed(monkeypatch, SimpleNamespace(zig=("zig",)))
+    lines, _ = listed(monkeypatch, SimpleNamespace(zig=("zig",)))
     assert "ANDROID_NDK_HOME is '/nowhere', which holds none" in lines["android/arm64"]
     assert list(lines) == list(PLATFORMS)

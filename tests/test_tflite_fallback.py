@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -28,8 +27,7 @@ def test_fallback_gives_a_right_and_fully_integer_file(
     tmp_path: Path, small_onnx: Path, precision: str, io_type: str, dtype: str, most: float
 ) -> None:
     words = [str(word) for word in (command.python_of("onnx2tf"), SCRIPT, small_onnx, tmp_path, precision, io_type)]
-    environment = os.environ | {"PYTHONPATH": str(command.ROOT)}
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(words, env=command.importing(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["error"] < most

@@ -67,7 +67,7 @@ def results(folder: Path, feeds: dict[str, dict[str, Any]]) -> dict[str, Any]:
     np.savez(folder / "feeds.npz", **{f"{case}/{name}": v for case, one in feeds.items() for name, v in one.items()})
     done = subprocess.run(
         [command.python_of("tvm"), str(RUN), str(folder / "out" / "tvm" / "float32"), str(folder / "feeds.npz")],
-        capture_output=True, text=True, check=False, cwd=command.ROOT,
+        capture_output=True, text=True, check=False, env=command.importing(),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     return dict(json.loads(done.stdout.splitlines()[-1]))

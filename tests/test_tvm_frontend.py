@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.command import ROOT, python_of
+from helpers.command import ROOT, importing, python_of
 
 from convert.errors import StageError
 from convert.targets.tvm_recurrent import GATES, Cell, cells
@@ -113,7 +113,7 @@ def errors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             arrays |= {f"{case}/out/{index}": value for index, value in enumerate(results)}
         np.savez(folder / f"{name}.npz", **arrays)
     done = subprocess.run(
-        [python_of("tvm"), str(RUN), str(folder)], capture_output=True, text=True, check=False, cwd=ROOT
+        [python_of("tvm"), str(RUN), str(folder)], capture_output=True, text=True, check=False, env=importing()
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return dict(json.loads(done.stdout.splitlines()[-1]))

@@ -70,6 +70,11 @@ def python_of(toolchain: str) -> Path:
     return found.python
 
 
+def importing() -> dict[str, str]:
+    """The environment in which an interpreter that does not have this project imports it."""
+    return os.environ | {"PYTHONPATH": str(ROOT)}
+
+
 def listing(folder: Path) -> dict[str, bytes]:
     """Every file and folder below ``folder``, hidden or not, with the content of the files."""
     return {
