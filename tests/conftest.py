@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,10 @@ from helpers.jobs import make_runner
 
 from convert.jobs import Limits, Runner
 from convert.platforms import host_platform
+
+# CI has no such variable. Where it is set, an interpreter that lacks this project finds it all the same, and a test
+# that forgot to give it the source passes there and nowhere else.
+os.environ.pop("PYTHONPATH", None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -17,7 +16,7 @@ from typing import Any
 import click
 import numpy as np
 import pytest
-from helpers.command import ROOT, listing
+from helpers.command import ROOT, importing, listing
 from helpers.places import assert_clean
 from helpers.processes import running_below, wait_until
 
@@ -68,7 +67,7 @@ def script(folder: Path, text: str) -> Path:
 
 
 def python(*words: str | Path, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PYTHONPATH": str(ROOT)} | variables
+    environment = importing() | variables
     return subprocess.run(
         [sys.executable, *map(str, words)],
         cwd=cwd,
@@ -451,7 +450,7 @@ def test_ctrl_c_in_a_script_leaves_nothing(place: Path) -> None:
     with subprocess.Popen(
         [sys.executable, str(script(place, text))],
         cwd=place / "cwd",
-        env=os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(place / "temporary")},
+        env=importing() | {"TMPDIR": str(place / "temporary")},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

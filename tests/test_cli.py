@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from helpers.command import ROOT, Variables, python_of, run
+from helpers.command import Variables, importing, python_of, run
 from helpers.full_run import HAS_GPU, PASSED, FullRun
 
 from convert import __version__
@@ -139,8 +138,7 @@ def test_help_loads_next_to_nothing() -> None:
         "import sys\nfrom convert.cli import main\nsys.argv = ['convert', '--help']\n"
         "try:\n    main()\nexcept SystemExit:\n    print('LOADED', *sys.modules)"
     )
-    variables = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], env=importing(), capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stdout.splitlines()[-1].split()[1:]}
     assert {"click", "convert"} <= loaded
     assert loaded & {"numpy", "rich", "torch", "onnx", "psutil", "filelock", "asyncio", "tensorflow", "tvm"} == set()

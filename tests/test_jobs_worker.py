@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
-from helpers.command import ROOT
+from helpers.command import ROOT, importing
 from helpers.fakes import python_python, shell_python
 from helpers.jobs import REAL, golden_args, make_runner, run_factory, run_shell
 from helpers.processes import gone, running_below, wait_until
@@ -90,7 +90,7 @@ def test_a_worker_dies_with_its_parent(tmp_path: Path) -> None:
         "runner.run('sleeper', WorkerPython(pathlib.Path(sys.executable), (), False), 'golden', args)\n"
     )
     command = [sys.executable, "-c", code, str(tmp_path), json.dumps(golden_args(net))]
-    with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(ROOT)}) as parent:
+    with subprocess.Popen(command, env=importing()) as parent:
         wait_until(lambda: started.is_file() and started.read_text() != "", 30, "the worker runs")
         worker = int(started.read_text())
         assert psutil.Process(worker).ppid() == parent.pid

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.command import importing
 
 from convert import __version__
 from convert.toolchains import TOOLCHAINS
@@ -124,9 +125,8 @@ def test_a_toolchain_with_conflicting_pins_has_no_extra() -> None:
 def loaded_by(code: str) -> list[str]:
     """The toolkits that a fresh interpreter has loaded once ``code`` has run."""
     report = f"\nimport sys\nprint('LOADED', *sorted(set({TOOLKITS!r}) & set(sys.modules)))"
-    variables = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, "-c", code + report], env=variables, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code + report], env=importing(), capture_output=True, text=True, check=True
     )
     return done.stdout.splitlines()[-1].split()[1:]
 

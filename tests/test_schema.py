@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from helpers.command import importing
 
 from convert.records import (
     SCHEMA_VERSION,
@@ -86,9 +86,8 @@ REPORT = Report(
 
 def schema_text(*words: str) -> subprocess.CompletedProcess[str]:
     """What the script that makes the schema does."""
-    variables = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, str(ROOT / "scripts" / "make_schema.py"), *words]
-    return subprocess.run(command, env=variables, capture_output=True, text=True, encoding="utf-8", check=True)
+    return subprocess.run(command, env=importing(), capture_output=True, text=True, encoding="utf-8", check=True)
 
 
 def test_the_committed_schema_is_the_one_that_the_records_give() -> None:

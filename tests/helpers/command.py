@@ -34,7 +34,7 @@ class Done:
 
 def start(*words: str | Path, cwd: Path, variables: Variables | None = None) -> subprocess.Popen[str]:
     """Start ``convert WORDS`` in ``cwd``, with ``variables`` on top of the environment; its output goes to pipes."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT)} | {key: str(value) for key, value in (variables or {}).items()}
+    environment = importing() | {key: str(value) for key, value in (variables or {}).items()}
     return subprocess.Popen(
         [sys.executable, "-m", "convert", *map(str, words)],
         cwd=cwd,
