@@ -13,6 +13,7 @@ from convert.errors import InputError
 from convert.paths import is_folder
 from convert.platforms import host_platform
 from convert.records import Device, Dim, InputSpec, ModelRef, Quantization
+from convert.records_engine import EngineOptions
 from convert.targets import TARGETS, load_target
 from convert.targets.base import Target
 
@@ -41,6 +42,9 @@ class Options:
         platforms: what artifacts are for, as ``os/arch``.
         cpus: the CPU to make code for, by platform; the platform's default where none is named.
         devices: where artifacts are proven and timed, each for its own platform.
+        engine: what was asked of engines.
+        provider: what onnxruntime runs on: ``cpu``, ``cuda`` or ``tensorrt``.
+        max_cpu_ops: largest share of operators, 0 to 1, that may run on the CPU under another provider; None for any.
     """
 
     ref: ModelRef
@@ -62,6 +66,9 @@ class Options:
     platforms: tuple[str, ...] = field(default_factory=lambda: (host_platform(),))
     cpus: dict[str, str] = field(default_factory=dict)
     devices: tuple[Device, ...] = ()
+    engine: EngineOptions = field(default_factory=EngineOptions)
+    provider: str = "cpu"
+    max_cpu_ops: float | None = None
 
     @property
     def work(self) -> tuple[tuple[Target, str], ...]:

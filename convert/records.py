@@ -1,7 +1,7 @@
 """The records that flow through the pipeline: frozen, serialisable, without behaviour of their own.
 
 Everything a stage hands to the next one, everything a worker sends home and everything that stands in
-``report.json`` is one of these. They import nothing but the standard library.
+``report.json`` is one of these. They import nothing but the standard library and one another.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from convert.records_engine import EngineSummary, Gate, Gpu, GpuTimes, Placement
 
 SCHEMA_VERSION = 1
 
@@ -218,6 +220,7 @@ class Latency:
         ratio_spread_*: the 10th and 90th percentile of that ratio over the rounds.
         peak_memory_mib: largest resident set of the process that ran the artifact, its toolkit included.
         warnings: what makes the figures less trustworthy.
+        gpu: the parts of a run, where it ran on a GPU.
     """
 
     threads: int
@@ -234,6 +237,7 @@ class Latency:
     ratio_spread_onnxruntime: tuple[float, ...] = ()
     ratio_spread_eager: tuple[float, ...] = ()
     warnings: tuple[str, ...] = ()
+    gpu: GpuTimes | None = None
 
 
 @dataclass(frozen=True)
@@ -403,7 +407,14 @@ class Artifact:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The last word on one target at one precision."""
+    """The last word on one target at one precision.
+
+    Attributes:
+        gate: what was said beforehand of an artifact that cannot be run here.
+        gpu: what the artifact was built and checked on.
+        engine: what it consists of.
+        placement: where its operators ran.
+    """
 
     target: str
     precision: str
@@ -427,6 +438,10 @@ class Outcome:
     score: Score | None = None
     mixed: Mixed | None = None
     proven: Proven | None = None
+    gate: Gate | None = None
+    gpu: Gpu | None = None
+    engine: EngineSummary | None = None
+    placement: Placement | None = None
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,11 @@ def build_args(job: Job, route: Route, graph: Graph | None, base: Built | None, 
         "fixed": route.name == "litert-torch",
         "keep": job.kept,
         "quantization": context.quantization,
-        "settings": {"calibration_cache": str(cache_root() / "calibration")} | cross_settings(),
+        "settings": {
+            "calibration_cache": str(cache_root() / "calibration"),
+            "engine": context.options.engine,
+            **cross_settings(),
+        },
         "platform": job.where.platform,
         "cpu": context.options.cpus.get(job.where.platform, ""),
     }
