@@ -43,6 +43,11 @@ def from_plain(kind: type[T], data: Any) -> T:  # noqa: UP047  (a device may hav
     return typing.cast(T, _build(kind, data))
 
 
+def from_plain_or_none(kind: type[T], data: Any) -> T | None:  # noqa: UP047
+    """The same, where None stays None."""
+    return None if data is None else from_plain(kind, data)
+
+
 def _build(kind: Any, data: Any) -> Any:
     origin = typing.get_origin(kind)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):

@@ -108,6 +108,15 @@ class Session(ABC):
     def run(self, feeds: Arrays) -> dict[str, Any]:
         """Run once. ``feeds`` maps each input name to an array; returns each output name with its array."""
 
+    def parts(self, feeds: Arrays) -> dict[str, float]:
+        """Where the time of a run goes on hardware of its own: the fields of ``GpuTimes``; empty on the CPU."""
+        del feeds
+        return {}
+
+    def inspect(self) -> dict[str, Any]:
+        """What the loaded artifact consists of: the fields of ``EngineSummary``; empty where nobody can say."""
+        return {}
+
     def close(self) -> None:  # noqa: B027  (most sessions hold nothing that must be given back)
         """Give back what the session holds."""
 

@@ -19,6 +19,7 @@ from convert.golden_io import load_case
 from convert.records import Artifact, Golden, ModelRef
 from convert.serial import from_plain
 from convert.targets import load_target
+from convert.targets.base import Session
 from convert.worker import Channel
 
 
@@ -29,12 +30,14 @@ def run(args: dict[str, Any], channel: Channel) -> dict[str, Any]:
     feeds = load_case(Path(args["golden_folder"]), case).feeds
     if args.get("place") is not None:
         return _elsewhere(args, feeds, channel)
-    call = _eager(args, golden) if args["what"] == "eager" else _artifact(args)
+    session = None if args["what"] == "eager" else _artifact(args)
+    call = _eager(args, golden) if session is None else session.run
     call(feeds)
     channel.send({"ready": True})
     while (command := channel.receive()) is not None:
         channel.send({"times": _time(call, feeds, int(command["runs"]))})
-    return {"peak_memory_mib": _peak_memory_mib()}
+    parts = {} if session is None else session.parts(feeds)
+    return {"peak_memory_mib": _peak_memory_mib(), "gpu": parts or None}
 
 
 def _elsewhere(args: dict[str, Any], feeds: dict[str, Any], channel: Channel) -> dict[str, Any]:
@@ -62,9 +65,9 @@ def _time(call: Callable[[dict[str, Any]], Any], feeds: dict[str, Any], runs: in
     return times
 
 
-def _artifact(args: dict[str, Any]) -> Callable[[dict[str, Any]], Any]:
+def _artifact(args: dict[str, Any]) -> Session:
     artifact = from_plain(Artifact, args["artifact"])
-    return load_target(artifact.target).open(artifact, Path(args["folder"]), int(args["threads"])).run
+    return load_target(artifact.target).open(artifact, Path(args["folder"]), int(args["threads"]))
 
 
 def _eager(args: dict[str, Any], golden: Golden) -> Callable[[dict[str, Any]], Any]:

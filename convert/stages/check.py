@@ -38,7 +38,7 @@ def run(args: dict[str, Any], channel: Channel) -> dict[str, Any]:
         for index, case in enumerate(cases):
             channel.say(f"checking case {index + 1} of {len(cases)}")
             checks += _check_case(session, case, compare, Path(args["golden_folder"]))
-        return {"checks": checks, "notes": session.notes}
+        return {"checks": checks, "notes": session.notes, "engine": session.inspect() or None}
     finally:
         session.close()
 

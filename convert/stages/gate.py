@@ -8,7 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from convert.targets.trt_engine import add_profiles, parser_errors
+from convert.targets.trt_host.building import BuildRefused, build
+from convert.targets.trt_host.settings import EngineSettings
 from convert.worker import Channel
 
 #: TensorRT supports these; TensorRT for RTX refuses them where there is no GPU, which says nothing of TensorRT.
@@ -21,19 +22,12 @@ def run(args: dict[str, Any], channel: Channel) -> dict[str, str]:
     import tensorrt_rtx as trt
 
     channel.say("asking TensorRT for RTX")
-    logger = trt.Logger(trt.Logger.WARNING)
-    builder = trt.Builder(logger)
-    network = builder.create_network(0)
-    parser = trt.OnnxParser(network, logger)
     version = f"TensorRT for RTX {trt.__version__}"
-    if not parser.parse_from_file(args["onnx"]):
-        return _refused(parser_errors(parser), Path(args["onnx"]), version)
-    config = builder.create_builder_config()
-    add_profiles(builder, config, args["profiles"])
-    config.num_compute_capabilities = 1
-    config.set_compute_capability(getattr(trt.ComputeCapability, _CAPABILITY), 0)
-    if builder.build_serialized_network(network, config) is None:
-        return _refused("its builder gave no engine (the log says why)", Path(args["onnx"]), version)
+    onnx = Path(args["onnx"])
+    try:
+        build(trt, onnx, args["profiles"], EngineSettings(capabilities=(_CAPABILITY,)))
+    except BuildRefused as error:
+        return _refused(str(error), onnx, version)
     return {"verdict": "passed", "reason": f"{version} parses the graph and builds it for {_CAPABILITY}; not run"}
 
 

@@ -19,6 +19,8 @@ from convert.errors import StageError
 from convert.jobs import CannotWrite, Ended, Interrupted, Worker, WorkerPython
 from convert.platforms import EMULATED
 from convert.records import Artifact, Golden, Kind, Latency, Status
+from convert.records_engine import GpuTimes
+from convert.serial import from_plain_or_none
 from convert.steps.export import Graph
 from convert.steps.job import Built
 from convert.steps.places import HERE, Where
@@ -203,7 +205,8 @@ def _measure(context: Context, golden: Golden, built: Built, references: _Refere
     ended = subject.close()
     if not ended.ok:
         raise StageError(ended.answer.reason)
-    return _latency(context, golden, rows, float(ended.value["peak_memory_mib"]))
+    latency = _latency(context, golden, rows, float(ended.value["peak_memory_mib"]))
+    return replace(latency, gpu=from_plain_or_none(GpuTimes, ended.value.get("gpu")))
 
 
 def _interleave(subject: _Stopwatch, references: _References, seconds: float) -> dict[str, list[list[float]]]:

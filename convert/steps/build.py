@@ -11,7 +11,8 @@ from convert.jobs import Interrupted
 from convert.precisions import CALIBRATED, INTEGER
 from convert.qat.ranges import read_ranges
 from convert.records import Artifact, Kind, RouteResult, Status
-from convert.serial import from_plain
+from convert.records_engine import Gpu
+from convert.serial import from_plain, from_plain_or_none
 from convert.steps.defer import defer, deferral
 from convert.steps.export import Graph
 from convert.steps.foreign import standing, unproven
@@ -180,5 +181,7 @@ def _build_and_prove(
         operators=artifact.operators,
         quality=found.quality,
         score=found.score,
+        gpu=from_plain_or_none(Gpu, artifact.settings.get("built_on")),
+        engine=proof.engine,
     )
     return Built(outcome, artifact, keep(job, folder, artifact.files))

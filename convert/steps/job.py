@@ -97,6 +97,7 @@ def build_args(job: Job, route: Route, graph: Graph | None, base: Built | None, 
         "settings": {
             "calibration_cache": str(cache_root() / "calibration"),
             "engine": context.options.engine,
+            "timing_cache": str(cache_root() / "timing"),
             **cross_settings(),
         },
         "platform": job.where.platform,

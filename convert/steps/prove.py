@@ -8,7 +8,8 @@ from pathlib import Path
 from convert.cases import left_out
 from convert.context import Context, Say
 from convert.records import Artifact, Check, Golden
-from convert.serial import from_plain
+from convert.records_engine import EngineSummary
+from convert.serial import from_plain, from_plain_or_none
 from convert.steps.places import HERE, Where
 from convert.targets import load_target
 from convert.validators.verdict import Verdict, verdict
@@ -16,12 +17,13 @@ from convert.validators.verdict import Verdict, verdict
 
 @dataclass(frozen=True)
 class Proof:
-    """The verdict on an artifact, its checks, what the session had to say, and the log."""
+    """The verdict on an artifact, its checks, what the session had to say, the log, and what an engine consists of."""
 
     verdict: Verdict
     checks: tuple[Check, ...]
     notes: tuple[str, ...]
     log: Path
+    engine: EngineSummary | None = None
 
 
 def prove(
@@ -54,4 +56,4 @@ def prove(
     notes = (*ended.value["notes"], *((where.note,) if where.note and judged.passed else ()))
     if skipped:
         notes += (f"{artifact.precision} is not held to {', '.join(sorted(skipped))}",)
-    return Proof(judged, checks, notes, ended.log)
+    return Proof(judged, checks, notes, ended.log, from_plain_or_none(EngineSummary, ended.value.get("engine")))
