@@ -18,6 +18,7 @@ from convert import __version__
 from convert.cli_init import init
 from convert.cli_inspect import inspect
 from convert.cli_qat import qat
+from convert.cli_recipe import build_recipe, merge
 from convert.cli_sensitivity import sensitivity
 from convert.cli_types import AnyPath, Count, Number, Seconds
 from convert.errors import ConvertError
@@ -294,6 +295,12 @@ cli.add_command(sensitivity)
 
 
 cli.add_command(qat)
+
+
+cli.add_command(build_recipe)
+
+
+cli.add_command(merge)
 
 
 def main() -> NoReturn:

@@ -34,6 +34,8 @@ STAGES: dict[str, str] = {
     "bench": "convert.stages.bench:run",
     "probe": "convert.stages.probe:run",
     "gate": "convert.stages.gate:run",
+    "outputs": "convert.stages.outputs:run",
+    "recipe": "convert.stages.recipe:run",
     "interface": "convert.stages.interface:run",
     "inspect": "convert.stages.inspect:run",
     "qat": "convert.stages.qat:run",

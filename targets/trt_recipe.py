@@ -10,7 +10,7 @@ from typing import Any
 
 from convert.golden_io import CaseData, save_case
 from convert.records import Golden
-from convert.serial import write_json
+from convert.serial import to_plain, write_json
 from convert.specs import shape_at
 from convert.targets.base import BuildRequest
 from convert.targets.onnx_files import onnx_files
@@ -100,6 +100,8 @@ def _recipe(
         "profiles": shapes,
         "settings": dataclasses.asdict(settings),
         "latency_case": "opt-draw0",
+        # For the report of a host that has only this folder.
+        "golden": to_plain(request.golden),
         "cases": [
             {"name": name, "file": file, "dims": dims, "limits": limits[name]}
             for name, file, dims in cases

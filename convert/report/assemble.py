@@ -78,6 +78,7 @@ def _options(context: Context) -> dict[str, Any]:
         "cpus": dict(options.cpus),
         "devices": [device.name for device in options.devices],
         "allow_deferred": options.allow_deferred,
+        "least_sqnr": options.quantization.least_sqnr,
         "constants": list(options.ref.constants),
         "code": list(options.ref.code),
         "config": None if options.config is None else {"file": options.config.path, "keys": list(options.config.keys)},

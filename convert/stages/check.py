@@ -32,7 +32,7 @@ def run(args: dict[str, Any], channel: Channel) -> dict[str, Any]:
     session = open_artifact(artifact, args)
     skipped = left_out(artifact, golden)
     cases = [case for case in golden.cases if case.name not in skipped]
-    compare = _comparison(artifact.precision, golden, target.tolerance.floors, args.get("least_sqnr"))
+    compare = comparison(artifact.precision, golden, target.tolerance.floors, args.get("least_sqnr"))
     checks: list[Check] = []
     try:
         for index, case in enumerate(cases):
@@ -53,7 +53,15 @@ def open_artifact(artifact: Artifact, args: dict[str, Any]) -> Session:
     return open_in(args["place"], artifact, folder, threads)
 
 
-def _comparison(precision: str, golden: Golden, floors: float, least_sqnr: float | None) -> Comparison:
+def comparison(precision: str, golden: Golden, floors: float, least_sqnr: float | None) -> Comparison:
+    """How one case is compared with the source.
+
+    Args:
+        precision: of the artifact.
+        golden: what it is compared with.
+        floors: the target's multiple of the noise floor, for floats.
+        least_sqnr: lowest SQNR in dB that passes, for integers; None for the usual one.
+    """
     if precision in INTEGER:
         real = any(case.origin == "sample" for case in golden.cases)
         least = LEAST_SQNR_DB if least_sqnr is None else least_sqnr

@@ -6,6 +6,7 @@ import datetime
 import hashlib
 import json
 import os
+import resource
 import shutil
 import sys
 import time
@@ -75,7 +76,15 @@ class Result:
         total = np.array([row["total_ms"] for row in rows])
         p50, p90, p99 = (float(np.percentile(total, share)) for share in (50, 90, 99))
         parts = {key: float(np.median([row[key] for row in rows])) for key in rows[0] if key != "total_ms"}
-        whole = {"samples": len(rows), "p50_ms": p50, "p90_ms": p90, "p99_ms": p99, "memory_mib": memory_mib}
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # KiB on Linux
+        whole = {
+            "samples": len(rows),
+            "p50_ms": p50,
+            "p90_ms": p90,
+            "p99_ms": p99,
+            "memory_mib": memory_mib,
+            "peak_memory_mib": peak,
+        }
         self._latency = {"case": self._recipe.latency_case, **whole, **parts}
 
     def fail(self, reason: str) -> None:
