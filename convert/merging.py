@@ -41,9 +41,7 @@ def merge(root: Path, places: Sequence[Path], say: Say, timeout: float, allow_de
     Raises:
         InputError: something there cannot be used; nothing is changed then.
     """
-    folders = [folder for place in places for folder in find_results(place)]
-    if not folders:
-        raise InputError("there is no result to merge; give the folder that build_engine.py wrote into")
+    folders = [folder for place in places for folder in find_results(place.resolve())]
     report = _read_report(root)
     require_unchanged(root, report)
     with _workers(timeout) as runner, OutputFolder(root) as out, full_disk_named(out):
@@ -68,6 +66,7 @@ def build_recipe(folder: Path, out: Path | None, say: Say, timeout: float, memor
         InputError: there is no recipe, or no environment for TensorRT.
         ConvertError: this host cannot build engines.
     """
+    folder = folder.resolve()
     recipes = [_open(place) for place in _recipes_in(folder)]
     root = out or _home_of(folder) or folder / _BUILT
     with _workers(timeout, memory) as runner, tempfile.TemporaryDirectory(prefix="convert-recipe-") as place:
@@ -105,10 +104,10 @@ def _home_of(folder: Path) -> Path | None:
     """The output folder that a recipe still lies in."""
     if (folder / REPORT).is_file():
         return folder
-    for above in folder.resolve().parents:
+    for above in folder.parents:
         if (above / REPORT).is_file():
             report = _read_report(above)
-            return above if folder.resolve() in [place_of(above, one) for one in report.artifacts] else None
+            return above if folder in [place_of(above, one) for one in report.artifacts] else None
     return None
 
 
@@ -123,7 +122,7 @@ def _read_report(root: Path) -> Report:
 
 
 def _make(recipe: Recipe, out: Path, runner: Runner, say: Say) -> None:
-    args = {"recipe": str(recipe.folder.resolve()), "out": str(out), "timing_cache": str(cache_root() / "timing")}
+    args = {"recipe": str(recipe.folder), "out": str(out), "timing_cache": str(cache_root() / "timing")}
     ended = runner.run("recipe", _tensorrt(), "recipe", args, say)
     if not ended.ok:
         raise ConvertError(f"{recipe.folder} could not be built: {ended.answer.reason}")
@@ -148,11 +147,17 @@ def _start_report(root: Path, recipes: Sequence[Recipe], results: Sequence[Path]
         (out.path / "golden").mkdir()
         for case in origin.golden.cases:
             shutil.copyfile(recipe.folder / "golden" / case.file, out.path / "golden" / case.file)
-        place = place_of(out.path, origin.artifacts[0])
-        shutil.copytree(recipe.folder, place, ignore=shutil.ignore_patterns(_BUILT, "__pycache__"))
+        _copy(recipe, place_of(out.path, origin.artifacts[0]))
         report = _fold_all(out.path, origin, results, runner, say, False)
         out.publish()
     return report
+
+
+def _copy(recipe: Recipe, to: Path) -> None:
+    """Only what the recipe names: the output folder in the making may lie in the same folder."""
+    for name in (RECIPE, *recipe.said["sha256"]):
+        (to / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(recipe.folder / name, to / name)
 
 
 def _origin(recipe: Recipe) -> Report:

@@ -31,7 +31,7 @@ def target_text(outcome: Outcome) -> str:
 def row(outcome: Outcome) -> tuple[str, ...]:
     """One cell per column of :data:`COLUMNS`."""
     worst = worst_check(outcome)
-    size = sum(file.size for file in outcome.files if not file.path.endswith("manifest.json"))
+    size = _size(outcome)
     return (
         target_text(outcome),
         outcome.precision,
@@ -43,6 +43,12 @@ def row(outcome: Outcome) -> tuple[str, ...]:
         *_latency_cells(outcome.latency),
         f"{outcome.seconds:.1f}",
     )
+
+
+def _size(outcome: Outcome) -> int:
+    """Bytes of what is deployed: of an engine that was built from a recipe not the recipe beside it."""
+    engines = [file.size for file in outcome.files if file.path.endswith(".engine")]
+    return sum(engines or (file.size for file in outcome.files if not file.path.endswith("manifest.json")))
 
 
 def _latency_cells(latency: Latency | None) -> tuple[str, str, str]:

@@ -35,10 +35,10 @@ def run(args: dict[str, Any], channel: Channel) -> dict[str, Any]:
         artifact.precision, golden, load_target(artifact.target).tolerance.floors, args.get("least_sqnr")
     )
     checks: list[Check] = []
+    channel.say(f"comparing {len(outputs)} cases with the source")
     for case in golden.cases:
         if case.name in skipped:
             continue
-        channel.say(f"checking case {case.name}")
         if case.name not in outputs:
             checks.append(failed_case(case, "the result has no outputs for it"))
             continue

@@ -76,7 +76,10 @@ def _advice(job: Job) -> str:
     platform = job.where.platform
     folder = folder_of(job.target.name, job.precision, platform)
     host = "host" if platform == host_platform() else f"{platform} machine"
-    return f"copy the folder {folder} to a {host} with {job.target.device} and run `python build_engine.py` in it"
+    return (
+        f"copy the folder {folder} to a {host} with {job.target.device}, run `python build_engine.py` in it, and fold "
+        f"the copy into this report with `convert merge {job.context.options.out} COPY`"
+    )
 
 
 def _gate(job: Job, kept: Path) -> str:

@@ -89,7 +89,10 @@ def fold(root: Path, report: Report, outcome: Outcome, result: EngineResult, com
     if not reason and (judged is None or not judged.passed):
         stage, reason = "check", judged.reason if judged else "there were no outputs to compare"
     status = Status.FAILED if reason else Status.PASSED
-    shutil.copyfile(result.folder / RESULT, place / RESULT)
+    # The result goes in whole, so that whoever doubts it can compare again.
+    for name in (RESULT, *result.outputs.values()):
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(result.folder / name, place / name)
     if status is Status.PASSED:
         shutil.copyfile(result.folder / result.engine, place / result.engine)
     worst = judged.worst.figure if judged and judged.worst else None

@@ -71,12 +71,16 @@ class Engine:
 
     def _run(self, feeds: dict[str, Array]) -> tuple[dict[str, Array], dict[str, float]]:
         start = time.perf_counter()
-        marks = [self._memory.mark()]
-        held = [self._bind_input(name, feeds[name]) for name in self.inputs]
+        values = {name: self._bind_input(name, feeds[name]) for name in self.inputs}
         lacking = self._context.infer_shapes()
         if lacking:
             raise RuntimeError(f"TensorRT cannot tell the output shapes; it lacks {', '.join(map(str, lacking))}")
         results = {name: self._bind_output(name) for name in self.outputs}
+        # Between the marks lies what the stream does and nothing that the host has to think about.
+        marks = [self._memory.mark()]
+        for name, value in values.items():
+            if not self._on_host(name):
+                self._memory.send(value, self._buffers[name][1])
         marks.append(self._memory.mark())
         if not self._context.execute_async_v3(self._memory.stream):
             raise RuntimeError(f"TensorRT does not run: {reason_in(self._log.errors) or 'no reason given'}")
@@ -86,7 +90,6 @@ class Engine:
                 self._memory.fetch(self._buffers[name][1], value)
         marks.append(self._memory.mark())
         self._memory.wait()
-        del held  # the stream has read them
         times = zip(_PARTS, marks, marks[1:], strict=False)
         spans = {key: self._memory.between(before, after) for key, before, after in times}
         return results, spans | {"total_ms": (time.perf_counter() - start) * 1e3}
@@ -101,12 +104,7 @@ class Engine:
                 f"input {name} has the shape {list(value.shape)}, which no profile of the engine holds: "
                 f"{reason_in(self._log.errors) or 'no reason given'}"
             )
-        if self._on_host(name):
-            self._context.set_tensor_address(name, value.ctypes.data)
-            return value
-        buffer = self._buffer(name, value.nbytes)
-        self._memory.send(value, buffer)
-        self._context.set_tensor_address(name, self._memory.address(buffer))
+        self._bind(name, value)
         return value
 
     def _bind_output(self, name: str) -> Array:
@@ -114,11 +112,14 @@ class Engine:
         if any(size < 0 for size in shape):
             raise RuntimeError(f"the size of output {name} depends on the data ({list(shape)}), which is not supported")
         value = np.empty(shape, self._dtype(name))
-        if self._on_host(name):
-            self._context.set_tensor_address(name, value.ctypes.data)
-        else:
-            self._context.set_tensor_address(name, self._memory.address(self._buffer(name, value.nbytes)))
+        self._bind(name, value)
         return value
+
+    def _bind(self, name: str, value: Array) -> None:
+        on_host = self._on_host(name)
+        address = value.ctypes.data if on_host else self._memory.address(self._buffer(name, value.nbytes))
+        if not self._context.set_tensor_address(name, address):
+            raise RuntimeError(f"TensorRT does not take the memory of {name}: {reason_in(self._log.errors)}")
 
     def _on_host(self, name: str) -> bool:
         """Tensors that hold shapes are read and written by the host."""
