@@ -46,7 +46,7 @@ def merge(root: Path, places: Sequence[Path], say: Say, timeout: float, allow_de
     require_unchanged(root, report)
     with _workers(timeout) as runner, OutputFolder(root) as out, full_disk_named(out):
         shutil.copytree(root, out.path, dirs_exist_ok=True)
-        report = _fold_all(out.path, report, folders, runner, say, allow_deferred)
+        report = _fold_all(root, out.path, report, folders, runner, say, allow_deferred)
         out.publish()
     return report
 
@@ -148,7 +148,7 @@ def _start_report(root: Path, recipes: Sequence[Recipe], results: Sequence[Path]
         for case in origin.golden.cases:
             shutil.copyfile(recipe.folder / "golden" / case.file, out.path / "golden" / case.file)
         _copy(recipe, place_of(out.path, origin.artifacts[0]))
-        report = _fold_all(out.path, origin, results, runner, say, False)
+        report = _fold_all(out.path, out.path, origin, results, runner, say, False)
         out.publish()
     return report
 
@@ -175,8 +175,16 @@ def _origin(recipe: Recipe) -> Report:
 
 
 def _fold_all(
-    root: Path, report: Report, folders: Sequence[Path], runner: Runner, say: Say, allow_deferred: bool
+    source: Path,
+    root: Path,
+    report: Report,
+    folders: Sequence[Path],
+    runner: Runner,
+    say: Say,
+    allow_deferred: bool,
 ) -> Report:
+    """Fold into ``root``, the copy of ``source`` in the making."""
+
     def compare(name: str, args: dict[str, Any]) -> Ended:
         # Only numpy is needed, which this interpreter has.
         return runner.run(name, WorkerPython(Path(sys.executable)), "outputs", to_plain(args), say)
@@ -184,7 +192,7 @@ def _fold_all(
     built: list[tuple[Outcome, Artifact | None]] = []
     for folder in folders:
         result = read_result(folder)
-        row = deferred_for(root, report, result)
+        row = deferred_for(source, report, result)
         say(f"comparing {row.target} {row.precision}")
         folded = fold(root, report, row, result, compare)
         built.append((folded.outcome, folded.artifact))

@@ -34,5 +34,3 @@ def gpu_python(folder: Path, **said: str) -> Path:
 def gpu_host(folder: Path, **said: str) -> Variables:
     """The variables that make a command see it."""
     return {"CONVERT_PYTHON_TRT": gpu_python(folder, **said)}
-
-

@@ -177,7 +177,7 @@ class Builder:
             "flags": sorted(flag.name for flag in config.flags),
             "hardware": config.hardware_compatibility_level.name,
         }
-        return _MARK + json.dumps(said).encode() + b"\n" + network.model.SerializeToString()
+        return bytes(_MARK + json.dumps(said).encode() + b"\n" + network.model.SerializeToString())
 
 
 class EngineInspector:
@@ -265,7 +265,7 @@ class ICudaEngine:
         return len(self.types)
 
     def get_tensor_name(self, index: int) -> str:
-        return list(self.types)[index]
+        return str(list(self.types)[index])
 
     def get_tensor_mode(self, name: str) -> TensorIOMode:
         return TensorIOMode.INPUT if self.is_input(name) else TensorIOMode.OUTPUT
