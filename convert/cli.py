@@ -190,6 +190,20 @@ def cli() -> None:
     metavar="WHERE",
     help="Prove and time on a device: ssh://user@host or adb:SERIAL; repeatable.",
 )
+@click.option("--gpu", multiple=True, metavar="NAMES", help="GPUs of trt-rtx engines [default: sm86,sm89,sm120].")
+@click.option("--workspace", metavar="SIZE", help="Scratch memory of an engine of trt, such as 2G [default: no limit].")
+@click.option(
+    "--hardware-compatible",
+    metavar="LEVEL",
+    help="Other GPUs an engine of trt runs on: none, ampere-plus or same-compute-capability [default: none].",
+)
+@click.option(
+    "--engine-flag",
+    "engine_flags",
+    multiple=True,
+    metavar="NAME",
+    help="Of engines of trt: refit, strip-plan, version-compatible; repeatable.",
+)
 @click.option("--allow-deferred", is_flag=True, help="Exit with 0 although something is deferred to another host.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress, only the table.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")

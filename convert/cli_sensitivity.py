@@ -12,6 +12,7 @@ from click.core import ParameterSource
 _NOT_HERE = frozenset(
     {"model", "target", "precision", "out", "bench_seconds", "allow_deferred", "jobs", "quiet", "debug"}
     | {"auto_mixed", "require_full_integer", "io_type", "min_sqnr", "metric", "max_drop", "platform", "cpu", "device"}
+    | {"gpu", "workspace", "hardware_compatible", "engine_flags"}
 )
 
 

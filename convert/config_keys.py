@@ -173,5 +173,13 @@ KEYS: dict[str, Key] = {
     "platform": Key("platform", 'platforms, as "linux/arm64" or a list of such', _texts),
     "cpu": Key("cpu", 'CPUs, as "cortex-a72" or a list of such', _texts),
     "device": Key("device", 'devices, as "ssh://user@host", "adb:SERIAL" or a list of such', _texts),
+    "gpu": Key("gpu", 'compute capabilities, as "sm86,sm89" or a list of such', _texts),
+    "workspace": Key("workspace", 'a size, as "2G", or a number of bytes', _memory),
+    "hardware-compatible": Key(
+        "hardware_compatible",
+        '"none", "ampere-plus" or "same-compute-capability"',
+        _choice("none", "ampere-plus", "same-compute-capability"),
+    ),
+    "engine-flag": Key("engine_flags", 'names of flags, as "refit" or a list of such', _texts),
     "allow-deferred": Key("allow_deferred", "true or false", _flag),
 }

@@ -113,8 +113,8 @@ def _choices(option: str, text: str, known: Sequence[str]) -> tuple[str, ...]:
     return asked
 
 
-def parse_memory(text: str) -> int:
-    """Read ``--memory``: a number with K, M, G or T, as in ``8G`` or ``512MiB``; plain numbers are bytes.
+def parse_memory(text: str, option: str = "--memory") -> int:
+    """Read a size: a number with K, M, G or T, as in ``8G`` or ``512MiB``; plain numbers are bytes.
 
     Raises:
         InputError: the text is not of that form.
@@ -122,7 +122,7 @@ def parse_memory(text: str) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
     size = float(match[1]) * _UNITS[match[2].upper()] if match is not None else 0.0
     if size < 1 or size == math.inf:
-        raise InputError(f"--memory {text!r} is not a size; write for example 8G or 512M")
+        raise InputError(f"{option} {text!r} is not a size; write for example 8G or 512M")
     return int(size)
 
 

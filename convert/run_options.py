@@ -10,6 +10,7 @@ from typing import Any
 from convert import specs
 from convert.config import Used, explained
 from convert.constants import parse_constants
+from convert.engine_options import settle_engine
 from convert.errors import InputError
 from convert.models.detect import detect
 from convert.options import (
@@ -69,6 +70,7 @@ def _settle(model: str, given: dict[str, Any], used: Used | None) -> Options:
         allow_deferred=given["allow_deferred"],
         config=used,
         quantization=settle_quantization(given, precisions),
+        engine=settle_engine(given, targets),
         **_settle_platforms(given),
     )
 

@@ -13,6 +13,7 @@ TARGETS: dict[str, str] = {
     "tflite": "convert.targets.tflite:TFLite",
     "tvm": "convert.targets.tvm:Tvm",
     "trt": "convert.targets.trt:TensorRT",
+    "trt-rtx": "convert.targets.trt_rtx:TensorRTForRTX",
 }
 
 

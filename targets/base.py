@@ -148,6 +148,8 @@ class Target(ABC):
     tolerance: ClassVar[Tolerance]
     #: The hardware that artifacts run on, in words, where this host may lack it; empty for the CPU.
     device: ClassVar[str] = ""
+    #: Why artifacts are built here and cannot be run here even so; empty where they can.
+    built_only: ClassVar[str] = ""
     #: The same files serve every platform; False where each platform has an artifact of its own.
     portable: ClassVar[bool] = True
     #: Platforms that the runtime does not exist on.

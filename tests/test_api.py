@@ -205,7 +205,10 @@ def test_examples_become_samples_unless_there_are_some(factory: str, monkeypatch
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"targets": "onyx"}, "--target 'onyx' names onyx; choose from onnx, tflite, tvm, trt (several with commas"),
+        (
+            {"targets": "onyx"},
+            "--target 'onyx' names onyx; choose from onnx, tflite, tvm, trt, trt-rtx (",
+        ),
         ({"targets": []}, "--target '' names nothing; choose from "),
         (
             {"targets": "onnx", "target": "onnx"},

@@ -32,7 +32,8 @@ def test_something_deferred_is_exit_code_3(digits_run: FullRun) -> None:
     assert (trt.status, trt.stage, trt.route) == (Status.DEFERRED, "build", "recipe")
     assert trt.reason.startswith(("this host has no NVIDIA driver", "the NVIDIA driver finds no usable GPU"))
     assert trt.advice == (
-        "copy the folder trt/float32 to a host with an NVIDIA GPU and run `python build_engine.py` in it"
+        "copy the folder trt/float32 to a host with an NVIDIA GPU, run `python build_engine.py` in it, and fold the "
+        f"copy into this report with `convert merge {digits_run.out} COPY`"
     )
     assert (trt.checks, trt.latency) == ((), None)
 
@@ -149,7 +150,7 @@ def test_targets_are_listed(tmp_path: Path) -> None:
     assert (done.code, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["target", "ready", "precisions", "routes", "versions", "missing"]
-    assert [line.split()[0] for line in lines[1:] if line[:1].strip()] == ["onnx", "tflite", "tvm", "trt"]
+    assert [line.split()[0] for line in lines[1:] if line[:1].strip()] == ["onnx", "tflite", "tvm", "trt", "trt-rtx"]
 
 
 def test_what_a_target_lacks_is_said_with_the_command(tmp_path: Path) -> None:

@@ -59,16 +59,18 @@ def refused(place: Path, line: str, *more: str) -> Done:
     [
         (
             "digits.pt2 -t nope",
-            "--target 'nope' names nope; choose from onnx, tflite, tvm, trt (several with commas between them)",
-        ),
-        (
-            "digits.pt2 -t onnx,coreml,x",
-            "--target 'onnx,coreml,x' names coreml; choose from onnx, tflite, tvm, trt (several with commas between "
+            "--target 'nope' names nope; choose from onnx, tflite, tvm, trt, trt-rtx (several with commas between "
             "them)",
         ),
         (
+            "digits.pt2 -t onnx,coreml,x",
+            "--target 'onnx,coreml,x' names coreml; choose from onnx, tflite, tvm, trt, trt-rtx (several with commas "
+            "between them)",
+        ),
+        (
             "digits.pt2 -t ,",
-            "--target ',' names nothing; choose from onnx, tflite, tvm, trt (several with commas between them)",
+            "--target ',' names nothing; choose from onnx, tflite, tvm, trt, trt-rtx (several with commas between "
+            "them)",
         ),
         (
             "digits.pt2 -t onnx -p int7",

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import importlib.util
 import json
 import py_compile
 import re
+import shutil
+import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
-import numpy as np
 import pytest
 from helpers import command
 from helpers.full_run import DIGITS, HAS_GPU, FullRun
@@ -37,23 +34,10 @@ def recipe(digits_run: FullRun) -> Path:
     return digits_run.out / "trt" / "float32"
 
 
-@pytest.fixture
-def script(recipe: Path) -> Iterator[ModuleType]:
-    """The recipe's own script, as a module."""
-    spec = importlib.util.spec_from_file_location("build_engine_of_the_recipe", recipe / "build_engine.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    spec.loader.exec_module(module)
-    yield module
-    sys.dont_write_bytecode = before
-
-
 def test_a_recipe_is_whole(digits_run: FullRun, recipe: Path, tmp_path: Path) -> None:
     said = json.loads((recipe / "recipe.json").read_text(encoding="utf-8"))
     there = {path.relative_to(recipe).as_posix() for path in recipe.rglob("*") if path.is_file()}
-    assert set(said["sha256"]) == there - {"recipe.json", "manifest.json"}
+    assert set(said["sha256"]) == there - {"recipe.json", "manifest.json", "origin.json"}
     assert {name: sha256(recipe / name) for name in said["sha256"]} == said["sha256"]
     assert (recipe / said["onnx"]).read_bytes()
     assert said["profiles"] == {
@@ -69,56 +53,57 @@ def test_a_recipe_is_whole(digits_run: FullRun, recipe: Path, tmp_path: Path) ->
 
 
 def test_a_recipe_needs_nothing_of_this_project(recipe: Path) -> None:
-    tree = ast.parse((recipe / "build_engine.py").read_text(encoding="utf-8"))
-    names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    assert {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names) == {"numpy", "tensorrt", "torch"}
+    names: set[str] = set()
+    for file in (recipe / "build_engine.py", *(recipe / "trt_host").glob("*.py")):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
+        froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level]
+        names |= {alias.name for node in imports for alias in node.names} | {node.module or "" for node in froms}
+    others = {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names)
+    assert others == {"numpy", "tensorrt", "tensorrt_rtx", "torch", "cuda", "trt_host"}
 
 
-def test_a_recipe_takes_what_is_right_and_refuses_what_is_wrong(recipe: Path, script: ModuleType) -> None:
-    said = json.loads((recipe / "recipe.json").read_text(encoding="utf-8"))
-    case = next(case for case in said["cases"] if case["name"] == "opt-draw0")
-    with np.load(recipe / "golden" / case["file"], allow_pickle=False) as stored:
-        golden = {name: stored[name] for name in stored.files}
-    right, limit = golden["out:output"], case["limits"]["output"]["max_error"]
+@pytest.mark.skipif(find("trt-rtx") is None, reason="the toolchain trt-rtx is not installed")
+def test_a_recipe_builds_by_its_script_alone(recipe: Path, tmp_path: Path) -> None:
+    """Outside of this project and of its environment, from a copy, with dynamic sizes."""
+    copy = Path(shutil.copytree(recipe, tmp_path / "copy"))
+    variables = {"PATH": "/usr/bin:/bin"}
 
-    def wrong(value: Any) -> list[str]:
-        return list(script.compare({} if value is None else {"output": value}, golden, case["limits"]))
+    def build(*words: str) -> subprocess.CompletedProcess[str]:
+        script: list[str | Path] = [command.python_of("trt-rtx"), copy / "build_engine.py", *words]
+        return subprocess.run(script, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
 
-    def at_one_place(value: float) -> Any:
-        changed = right.copy()
-        changed[1, 2] = value
-        return changed
-
-    assert wrong(right) == []
-    assert wrong(at_one_place(right[1, 2] + limit / 4)) == []
-    for value in (right[1, 2] + 3 * limit, right[1, 2] - 3 * limit):
-        (text,) = wrong(at_one_place(value))
-        assert text.startswith("output: error ")
-        assert f"(limit {limit:.3g})" in text
-    for value in (np.nan, np.inf, -np.inf):
-        assert wrong(at_one_place(value)) == ["output: NaN or infinity in other places than in the source"]
-    odd = ["output: missing, or another shape or dtype than float32[8, 10]"]
-    assert wrong(None) == odd
-    assert wrong(right[:3]) == odd
-    assert wrong(right.T) == odd
-    assert wrong(right.astype(np.float64)) == odd
-    assert wrong(np.zeros_like(right)) != []
+    done = build("--rtx", "sm86,sm120")
+    assert done.returncode == 3, done.stderr
+    assert re.fullmatch(
+        r"built: TensorRT for RTX [\d.]+ built it for SM86, SM120; it was not run, so nothing is proven\n", done.stdout
+    )
+    result = json.loads((copy / "result.json").read_text(encoding="utf-8"))
+    assert (result["status"], result["outputs"], result["gpu"], result["latency"]) == ("built", {}, None, None)
+    assert sha256(copy / "model.engine") == result["engine"]["sha256"]
+    assert result["recipe_sha256"] == sha256(recipe / "recipe.json")
+    assert build("--rtx", "sm90").stdout.endswith("does not build for SM90\n")
+    assert not (copy / "model.engine").exists()
+    (copy / "model.onnx").write_bytes(b"")
+    done = build("--rtx", "sm86")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"build_engine: {copy}/model.onnx was changed since the recipe was made; copy the folder again\n"
+    )
 
 
 def test_a_parser_has_looked_at_the_recipe(digits_run: FullRun, recipe: Path) -> None:
     del recipe
-    notes = [note for note in digits_run.outcome("trt", "float32").notes if note.startswith("parser gate")]
+    gate = digits_run.outcome("trt", "float32").gate
+    assert gate is not None
     if find("trt-rtx") is None:
-        assert notes == [
-            "parser gate not run: the toolchain trt-rtx is not installed; get it with `convert toolchain install "
-            "trt-rtx`"
-        ]
-    else:
-        (note,) = notes
-        assert re.fullmatch(
-            r"parser gate passed: TensorRT for RTX [\d.]+ parses the graph and builds it for SM86; not run", note
+        assert (gate.verdict, gate.tool) == ("not run", "")
+        assert gate.reason == (
+            "the toolchain trt-rtx is not installed; get it with `convert toolchain install trt-rtx`"
         )
+    else:
+        assert re.fullmatch(r"TensorRT for RTX [\d.]+", gate.tool)
+        assert (gate.verdict, gate.reason) == ("passed", "it parses the graph and builds it for SM86; not run")
 
 
 def test_recipes_for_other_platforms_say_where_they_are_built(tmp_path: Path) -> None:
@@ -132,8 +117,8 @@ def test_recipes_for_other_platforms_say_where_they_are_built(tmp_path: Path) ->
         "its artifact is made on the machine that runs it, and this host is not linux/arm64",
     )
     assert jetson["advice"] == (
-        "copy the folder linux-arm64/trt/float32 to a linux/arm64 machine with an NVIDIA GPU and run "
-        "`python build_engine.py` in it"
+        "copy the folder linux-arm64/trt/float32 to a linux/arm64 machine with an NVIDIA GPU, run "
+        f"`python build_engine.py` in it, and fold the copy into this report with `convert merge {tmp_path}/out COPY`"
     )
     assert (tmp_path / "out/linux-arm64/trt/float32/build_engine.py").is_file()
     assert (android["status"], android["reason"]) == ("skipped", "there is no trt on android/arm64")

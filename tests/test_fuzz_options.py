@@ -98,7 +98,7 @@ def require_valid(options: Options) -> None:
     assert all(parse_dim(f"{dim.name}={dim.min}..{dim.opt}..{dim.max}") == dim for dim in options.dims)
     constants = parse_constants(options.ref.constants)
     assert repr(parse_constants(format_constant(*item) for item in constants.items())) == repr(constants)
-    assert set(options.targets) <= {"onnx", "tflite", "tvm", "trt"}
+    assert set(options.targets) <= {"onnx", "tflite", "tvm", "trt", "trt-rtx"}
     assert options.targets
     assert set(options.precisions) <= {"float32", "float16"}
     assert options.precisions

@@ -12,8 +12,9 @@ from helpers import graphs
 
 from convert.errors import StageError
 from convert.records import Artifact, Quantization
-from convert.targets import load_target, onnx_quant_write, trt_engine
+from convert.targets import load_target, onnx_quant_write
 from convert.targets.base import BuildRequest
+from convert.targets.trt_host.compare import compare
 
 pytestmark = pytest.mark.toolkit
 
@@ -22,6 +23,10 @@ def recipe(place: Path, precision: str, **more: Any) -> tuple[BuildRequest, Arti
     limits = {"sample0": {"y": {"max_error": 1.0, "rms_error": 1.0}}}
     request = graphs.request(place, graphs.residual(), "trt", precision, "recipe", settings={"limits": limits}, **more)
     return request, load_target("trt").build(request)
+
+
+def wrongs(got: Any, golden: Any, limits: Any) -> list[str]:
+    return [one.wrong for one in compare(got, golden, limits) if one.wrong]
 
 
 def kinds(folder: Path) -> list[str]:
@@ -50,8 +55,8 @@ def test_int8_stands_in_the_graph_and_its_recipe_has_real_inputs(tmp_path: Path)
             limit = case["limits"]["y"]["rms_error"]
             assert limit == pytest.approx(np.sqrt(np.mean(wanted.astype(float) ** 2)) * 10 ** (-15 / 20))
             (got,) = graphs.run(request.folder / "model.onnx", {"x": golden["in:x"]}, optimised=False)
-            assert trt_engine.compare({"y": got}, golden, case["limits"]) == []
-            (wrong,) = trt_engine.compare({"y": got + np.float32(2 * limit)}, golden, case["limits"])
+            assert wrongs({"y": got}, golden, case["limits"]) == []
+            (wrong,) = wrongs({"y": got + np.float32(2 * limit)}, golden, case["limits"])
             assert wrong.startswith("y: error ")
 
 
@@ -77,6 +82,6 @@ def test_int8_without_data_is_refused(tmp_path: Path) -> None:
 def test_integers_out_must_agree_as_often_as_the_limit_says() -> None:
     golden = {"out:y": np.arange(10)}
     got = {"y": np.where(np.arange(10) < 9, np.arange(10), 0)}
-    assert trt_engine.compare(got, golden, {"y": {"agreement": 0.9}}) == []
-    assert trt_engine.compare(got, golden, {"y": {"agreement": 0.95}}) == ["y: 90% of the integers agree, 95% must"]
-    assert trt_engine.compare(got, golden, {"y": {"max_error": 0.0}}) == ["y: 90% of the integers agree, 100% must"]
+    assert wrongs(got, golden, {"y": {"agreement": 0.9}}) == []
+    assert wrongs(got, golden, {"y": {"agreement": 0.95}}) == ["y: 90% of the integers agree, 95% must"]
+    assert wrongs(got, golden, {"y": {"max_error": 0.0}}) == ["y: 90% of the integers agree, 100% must"]

@@ -17,6 +17,7 @@ from convert.context import Context
 from convert.outdir import REPORT, sha256_of
 from convert.platforms import folder_of
 from convert.records import SCHEMA_VERSION, ExportRecord, FileRecord, Golden, Outcome, Report
+from convert.serial import to_plain
 from convert.specs import format_input
 
 
@@ -78,6 +79,7 @@ def _options(context: Context) -> dict[str, Any]:
         "cpus": dict(options.cpus),
         "devices": [device.name for device in options.devices],
         "allow_deferred": options.allow_deferred,
+        "engine": to_plain(options.engine),
         "least_sqnr": options.quantization.least_sqnr,
         "constants": list(options.ref.constants),
         "code": list(options.ref.code),

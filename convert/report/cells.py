@@ -75,9 +75,37 @@ def remarks(outcome: Outcome) -> list[str]:
     if outcome.operators is not None:
         lines.append(_operators_line(outcome.operators))
     lines += outcome.notes
+    lines += _device_lines(outcome)
     if outcome.latency is not None:
         lines += [f"latency: {warning}" for warning in outcome.latency.warnings]
     return lines
+
+
+def _device_lines(outcome: Outcome) -> list[str]:
+    """What was asked beforehand, and what the artifact was built and run on."""
+    lines = []
+    if outcome.gate is not None:
+        tool = f"{outcome.gate.tool}: " if outcome.gate.tool else ""
+        lines.append(f"parser gate {outcome.gate.verdict}: {tool}{outcome.gate.reason}")
+    if outcome.gpu is not None:
+        gpu = outcome.gpu
+        lines.append(
+            f"GPU: {gpu.name}, compute capability {gpu.compute_capability}, driver {gpu.driver or 'not known'}, CUDA "
+            f"{gpu.cuda}, TensorRT {gpu.tensorrt}"
+        )
+    if outcome.engine is not None:
+        lines.append(f"engine: {outcome.engine.layers} layers; {_counts(outcome.engine.precisions)}")
+    if outcome.latency is not None and outcome.latency.gpu is not None:
+        times = outcome.latency.gpu
+        lines.append(
+            f"on the GPU: host to device {times.host_to_device_ms:.3g} ms, compute {times.compute_ms:.3g} ms, "
+            f"device to host {times.device_to_host_ms:.3g} ms, {times.memory_mib:.0f} MiB"
+        )
+    return lines
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items()) or "precisions not said"
 
 
 def _quality_line(quality: Quality) -> str:

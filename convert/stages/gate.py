@@ -5,40 +5,59 @@ That is another product than TensorRT, and nothing is run, so the verdict is a h
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from convert.records_engine import Gate
 from convert.targets.trt_host.building import BuildRefused, build
 from convert.targets.trt_host.settings import EngineSettings
 from convert.worker import Channel
 
 #: TensorRT supports these; TensorRT for RTX refuses them where there is no GPU, which says nothing of TensorRT.
-_NEED_A_DEVICE = frozenset({"NonZero", "RoiAlign", "NonMaxSuppression", "DFT"})
+NEED_A_DEVICE = frozenset({"NonZero", "RoiAlign", "NonMaxSuppression", "DFT"})
 _CAPABILITY = "SM86"
+#: What the builder says where it misses the driver and not something in the graph.
+_NO_DRIVER = ("CUDA driver", "CUDA_ERROR", "cudaError")
 
 
-def run(args: dict[str, Any], channel: Channel) -> dict[str, str]:
-    """Parse and build ``args['onnx']`` with ``args['profiles']``; gives ``verdict`` and ``reason``."""
+def run(args: dict[str, Any], channel: Channel) -> Gate:
+    """Parse and build ``args['onnx']`` with ``args['profiles']``."""
     import tensorrt_rtx as trt
 
     channel.say("asking TensorRT for RTX")
-    version = f"TensorRT for RTX {trt.__version__}"
+    tool = f"TensorRT for RTX {trt.__version__}"
     onnx = Path(args["onnx"])
     try:
         build(trt, onnx, args["profiles"], EngineSettings(capabilities=(_CAPABILITY,)))
     except BuildRefused as error:
-        return _refused(str(error), onnx, version)
-    return {"verdict": "passed", "reason": f"{version} parses the graph and builds it for {_CAPABILITY}; not run"}
+        return judge(error, onnx, tool)
+    return Gate("passed", tool, f"it parses the graph and builds it for {_CAPABILITY}; not run")
 
 
-def _refused(reason: str, onnx: Path, version: str) -> dict[str, str]:
-    import onnx as library
-
-    model = library.load(str(onnx), load_external_data=False)
-    special = sorted({node.op_type for node in model.graph.node} & _NEED_A_DEVICE)
+def judge(error: BuildRefused, onnx: Path, tool: str) -> Gate:
+    """Whether a refusal speaks of the graph."""
+    first = error.faults[0]
+    more = f" (and {len(error.faults) - 1} more)" if len(error.faults) > 1 else ""
+    reason = f"its {error.step} refuses {first}{more}"
+    special = sorted(set(operators(onnx)) & NEED_A_DEVICE)
     if special:
-        return {
-            "verdict": "inconclusive",
-            "reason": f"{version} refuses {', '.join(special)} where there is no GPU, TensorRT does not: {reason}",
-        }
-    return {"verdict": "failed", "reason": f"{version}: {reason}"}
+        reason = f"it refuses {', '.join(special)} where there is no GPU, TensorRT does not: {reason}"
+    verdict = "inconclusive" if special or any(text in first.reason for text in _NO_DRIVER) else "failed"
+    return Gate(verdict, tool, reason, first.node, first.operator)
+
+
+def operators(onnx: Path) -> Iterator[str]:
+    """Kinds of the operators of a graph, those in branches and loops included; none of a file that is no graph."""
+    import onnx as library
+    from google.protobuf.message import DecodeError
+
+    try:
+        graphs = [library.load(str(onnx), load_external_data=False).graph]
+    except DecodeError:
+        return
+    while graphs:
+        for node in graphs.pop().node:
+            yield str(node.op_type)
+            graphs += [attribute.g for attribute in node.attribute if attribute.HasField("g")]
+            graphs += [graph for attribute in node.attribute for graph in attribute.graphs]

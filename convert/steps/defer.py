@@ -7,6 +7,7 @@ from pathlib import Path
 from convert.context import ToolchainMissing
 from convert.platforms import folder_of, host_platform
 from convert.records import Artifact, RouteResult, Status
+from convert.records_engine import Gate
 from convert.serial import from_plain
 from convert.steps.job import Attempts, Built, Job, build_args, keep
 from convert.steps.losing import failure
@@ -14,7 +15,7 @@ from convert.steps.losing import failure
 
 def deferral(job: Job) -> str:
     """Why the target's device cannot be used here; empty where it can, or where the target needs none."""
-    if not job.target.device:
+    if not job.target.device or job.target.built_only:
         return ""
     context = job.context
     if job.where.platform != host_platform():
@@ -51,7 +52,6 @@ def defer(job: Job, why: str) -> Built:
         return Built(failure(job, attempts))
     artifact = from_plain(Artifact, ended.value)
     kept = keep(job, folder, artifact.files)
-    gate = _gate(job, kept)
     result = RouteResult(route.name, Status.DEFERRED, "build", why, round(ended.seconds, 3))
     return Built(
         job.outcome(
@@ -62,7 +62,8 @@ def defer(job: Job, why: str) -> Built:
             route=route.name,
             io=artifact.io,
             routes=(result,),
-            notes=(*artifact.notes, gate),
+            notes=artifact.notes,
+            gate=_gate(job, kept),
             versions=artifact.versions,
             operators=artifact.operators,
         ),
@@ -82,17 +83,17 @@ def _advice(job: Job) -> str:
     )
 
 
-def _gate(job: Job, kept: Path) -> str:
+def _gate(job: Job, kept: Path) -> Gate:
     """What a toolchain without the device says beforehand of the graph in the recipe: a hint, never a pass."""
     from convert.targets.trt_recipe import ONNX, profiles
 
     try:
         python = job.context.python(job.target.gate_toolchain)
     except ToolchainMissing as error:
-        return f"parser gate not run: {error}"
+        return Gate("not run", "", str(error))
     ended = job.context.run(
         f"{job.label}-gate", python, "gate", {"onnx": str(kept / ONNX), "profiles": profiles(job.golden)}, job.say
     )
     if not ended.ok:
-        return f"parser gate failed: {ended.answer.reason}"
-    return f"parser gate {ended.value['verdict']}: {ended.value['reason']}"
+        return Gate("inconclusive", "", f"it could not be asked: {ended.answer.reason}")
+    return from_plain(Gate, ended.value)

@@ -19,6 +19,7 @@ from convert.steps.job import Built, Job, keep
 from convert.steps.places import Where
 from convert.steps.prove import Proof, prove
 
+_UNPROVEN = "it was made but not proven: "
 _NEXT = "prove it on such a machine: run the same command with --device"
 
 
@@ -34,8 +35,8 @@ def unproven(job: Job, artifact: Artifact, folder: Path, route: str) -> Built:
     outcome = job.outcome(
         Status.DEFERRED,
         "check",
-        f"it was made but not proven: {job.where.nowhere}",
-        advice=_NEXT,
+        f"built, not run here: {job.target.built_only}" if job.target.built_only else f"{_UNPROVEN}{job.where.nowhere}",
+        advice=f"run it on {job.target.device}" if job.target.built_only else _NEXT,
         route=route,
         io=artifact.io,
         notes=artifact.notes,
@@ -64,7 +65,7 @@ def _carry(job: Job, made: Built) -> Built:
     if made.outcome.status is not Status.PASSED:
         return carried
     if job.where.nowhere:
-        why = f"it was made but not proven: {job.where.nowhere}"
+        why = f"{_UNPROVEN}{job.where.nowhere}"
         deferred = replace(carried.outcome, status=Status.DEFERRED, stage="check", reason=why, advice=_NEXT)
         return replace(carried, outcome=deferred)
     job.say(f"checking for {platform}")
