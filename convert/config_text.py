@@ -96,6 +96,13 @@ def _entries() -> dict[str, tuple[str, Any]]:
         "platform": ("What artifacts are for; without it, this host. See `convert platforms`.", ["linux/arm64"]),
         "cpu": ("CPUs to make code for, one for each platform.", ["cortex-a72"]),
         "device": ("Devices to prove and time artifacts on.", ["ssh://user@host"]),
+        "gpu": ("Compute capabilities that engines of trt-rtx are for.", ["sm86", "sm89", "sm120"]),
+        "workspace": ("Scratch memory of an engine of trt; without it, the whole memory of the GPU.", "2G"),
+        "hardware-compatible": (
+            "Other GPUs that an engine of trt runs on: none, ampere-plus or same-compute-capability.",
+            "none",
+        ),
+        "engine-flag": ("Of engines of trt: refit, strip-plan, version-compatible.", ["refit"]),
         "allow-deferred": ("Exit with 0 although something is deferred to another host.", False),
     }
 

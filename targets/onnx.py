@@ -64,10 +64,12 @@ class Onnx(Target):
     def _build(self, request: BuildRequest) -> Artifact:
         notes: tuple[str, ...] = ()
         operators: Operators | None = None
+        settings: dict[str, Any] = {}
         if request.precision in onnx_quant.ROUTES:
             notes, operators = onnx_quant.write_int8(request, request.folder / FILE)
         elif request.precision == "float16":
-            notes = to_float16(request, _graph(request), request.folder / FILE)
+            half = to_float16(request, _graph(request), request.folder / FILE)
+            notes, settings = half.notes, half.settings
         else:
             for name in onnx_files(_graph(request)):
                 shutil.copyfile(_graph(request).with_name(name), request.folder / name)
@@ -80,6 +82,7 @@ class Onnx(Target):
             host_platform(),
             notes,
             installed("onnx", "onnxruntime", "torch", "onnxscript", "onnxslim"),
+            settings=settings,
             operators=operators,
         )
 

@@ -77,7 +77,7 @@ class TensorRT(Target):
             request.platform,
             written.notes,
             installed("tensorrt", "onnx", "onnxruntime"),
-            settings=kept,
+            settings=kept | written.settings,
             operators=written.operators,
         )
 

@@ -71,7 +71,7 @@ class TensorRTForRTX(Target):
             request.platform,
             (*written.notes, note),
             installed("tensorrt-rtx", "onnx", "onnxruntime"),
-            settings={"gpus": list(gpus), "profiles": profiles},
+            settings={"gpus": list(gpus), "profiles": profiles} | written.settings,
             operators=written.operators,
         )
 

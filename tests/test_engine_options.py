@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.command import run
+from helpers.full_run import DIGITS
 
 from convert.engine_options import settle_engine
 from convert.errors import InputError
@@ -73,3 +76,20 @@ def test_what_is_refused(given: dict[str, Any], targets: tuple[str, ...], text: 
     with pytest.raises(InputError) as caught:
         settle_engine(given, targets)
     assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("-t trt-rtx --gpu sm90", "--gpu 'sm90' is not served by TensorRT for RTX"),
+        ("-t trt --workspace 0", "--workspace '0' is not a size"),
+        ("-t trt --hardware-compatible hopper", "--hardware-compatible 'hopper' is not known"),
+        ("-t trt --engine-flag int8", "--engine-flag 'int8' is not known"),
+        ("-t onnx --engine-flag refit", "--engine-flag is for the target trt, and --target is onnx"),
+    ],
+)
+def test_the_command_refuses_them_before_it_runs(words: str, text: str, tmp_path: Path) -> None:
+    done = run(DIGITS / "digits.pt2", *words.split(), cwd=tmp_path)
+    assert (done.code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith(f"convert: {text}")
+    assert list(tmp_path.iterdir()) == []

@@ -17,7 +17,7 @@ from convert.targets.base import BuildRequest
 from convert.worker import Channel
 
 #: Routes that compare results themselves, elsewhere or while they build.
-WITH_LIMITS = ("recipe", "onnx-buckets")
+WITH_LIMITS = ("recipe", "engine", "onnx-buckets")
 
 
 def run(args: dict[str, Any], channel: Channel) -> Artifact:

@@ -118,6 +118,7 @@ def fold(root: Path, report: Report, outcome: Outcome, result: EngineResult, com
 def _artifact(place: Path, outcome: Outcome, result: EngineResult) -> Artifact:
     recipe = json.loads((place / RECIPE).read_text(encoding="utf-8"))
     asked = recipe.get("settings", {})
+    known = json.loads((place / "manifest.json").read_text(encoding="utf-8"))["settings"]
     built = {"hardware": asked.get("hardware", "none"), "flags": list(asked.get("flags", ()))}
     return Artifact(
         outcome.target,
@@ -128,7 +129,7 @@ def _artifact(place: Path, outcome: Outcome, result: EngineResult) -> Artifact:
         outcome.platform,
         outcome.notes,
         outcome.versions | result.versions,
-        settings={"built_on": result.gpu, **built},
+        settings={**known, "built_on": result.gpu, **built},
         operators=outcome.operators,
     )
 
