@@ -204,6 +204,16 @@ def cli() -> None:
     metavar="NAME",
     help="Of engines of trt: refit, strip-plan, version-compatible; repeatable.",
 )
+@click.option(
+    "--provider",
+    type=click.Choice(["cpu", "cuda", "tensorrt"]),
+    default="cpu",
+    show_default=True,
+    help="What onnxruntime runs onnx on, with onnxruntime-gpu and an NVIDIA GPU.",
+)
+@click.option(
+    "--max-cpu-ops", metavar="SHARE", help="Fail where more operators than 0%, 2.5%, … run on the CPU all the same."
+)
 @click.option("--allow-deferred", is_flag=True, help="Exit with 0 although something is deferred to another host.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress, only the table.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")

@@ -11,6 +11,7 @@ from typing import Any
 from convert.constants import format_constant
 from convert.models.detect import lies_in_folder
 from convert.paths import exists
+from convert.providers import PROVIDERS
 
 Read = Callable[[Any, Path], Any]  # no statement of its own: an older Python on a device reads this file too
 
@@ -181,5 +182,7 @@ KEYS: dict[str, Key] = {
         _choice("none", "ampere-plus", "same-compute-capability"),
     ),
     "engine-flag": Key("engine_flags", 'names of flags, as "refit" or a list of such', _texts),
+    "provider": Key("provider", '"cpu", "cuda" or "tensorrt"', _choice(*PROVIDERS)),
+    "max-cpu-ops": Key("max_cpu_ops", 'a percentage, as "2.5%"', _text),
     "allow-deferred": Key("allow_deferred", "true or false", _flag),
 }

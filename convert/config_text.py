@@ -103,6 +103,8 @@ def _entries() -> dict[str, tuple[str, Any]]:
             "none",
         ),
         "engine-flag": ("Of engines of trt: refit, strip-plan, version-compatible.", ["refit"]),
+        "provider": ("What onnxruntime runs onnx on: cpu, cuda or tensorrt.", "cpu"),
+        "max-cpu-ops": ("Largest share of operators that may run on the CPU under another provider.", "0%"),
         "allow-deferred": ("Exit with 0 although something is deferred to another host.", False),
     }
 

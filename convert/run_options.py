@@ -24,6 +24,7 @@ from convert.options import (
 )
 from convert.paths import is_file
 from convert.platforms import PLATFORMS, host_platform, parse_cpus, parse_platforms
+from convert.providers import settle_provider
 from convert.quantize_options import settle_quantization
 from convert.records import ModelRef
 from convert.remote.devices import look_at, parse_devices
@@ -53,6 +54,7 @@ def _settle(model: str, given: dict[str, Any], used: Used | None) -> Options:
         raise InputError(f"--threads {shown(given['threads'])} is too many; allowed are 1 to {MOST_THREADS}")
     if given["opset"] is not None:
         settle_opset(given["opset"], targets)
+    elsewhere = _settle_platforms(given)
     return Options(
         ref=find_model(model, given),
         targets=targets,
@@ -71,7 +73,8 @@ def _settle(model: str, given: dict[str, Any], used: Used | None) -> Options:
         config=used,
         quantization=settle_quantization(given, precisions),
         engine=settle_engine(given, targets),
-        **_settle_platforms(given),
+        **elsewhere,
+        **settle_provider(given, targets, elsewhere["platforms"], elsewhere["devices"]),
     )
 
 

@@ -11,7 +11,7 @@ import platform
 import re
 import site
 import sys
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -41,6 +41,7 @@ class Toolchain:
             with any, ``convert/emulation_install.py`` ends the installation.
         foreign_wheels: name of the constraint file with the wheels for arm64.
         foreign_parts: files that are wanted of such a wheel; one with none of these is wanted whole.
+        instead: a shown distribution, and what the running interpreter may have instead of it (the extra ``gpu``).
     """
 
     name: str
@@ -52,6 +53,17 @@ class Toolchain:
     system_packages: tuple[str, ...] = ()
     foreign_wheels: str = ""
     foreign_parts: tuple[str, ...] = ()
+    instead: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """The shown distributions, and those that may be there instead of one of them."""
+        return (*self.shown, *(name_of(requirement) for _, requirement in self.instead))
+
+    def lacking(self, found: Container[str]) -> tuple[str, ...]:
+        """The shown distributions that are not in ``found``, nor what may be there instead of them."""
+        others = {name: name_of(requirement) for name, requirement in self.instead}
+        return tuple(name for name in self.shown if name not in found and others.get(name, name) not in found)
 
 
 @dataclass(frozen=True)
@@ -71,6 +83,11 @@ class Environment:
     site_packages: Path
     origin: Origin
     versions: dict[str, str]
+
+
+def name_of(requirement: str) -> str:
+    """The distribution of a requirement such as ``onnx>=1.2``."""
+    return re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0]
 
 
 def cache_root() -> Path:
@@ -196,7 +213,7 @@ def own_folders() -> list[Path]:
 
 def read(toolchain: Toolchain, python: Path, packages: Path, origin: Origin) -> Environment:
     """Describe the environment of ``python`` by what is installed in its folder ``packages``."""
-    versions = {name: version for name, (version, _) in installed([packages], toolchain.shown).items()}
+    versions = {name: version for name, (version, _) in installed([packages], toolchain.known).items()}
     return Environment(toolchain.name, python, packages, origin, versions)
 
 
@@ -208,6 +225,6 @@ def cached(toolchain: Toolchain) -> Environment | None:
         # The interpreter is a link that dangles once the Python it was made with is gone.
         if is_complete(folder) and python.is_file() and packages is not None:
             environment = read(toolchain, python, packages, "cache")
-            if set(environment.versions) == set(toolchain.shown):
+            if not toolchain.lacking(environment.versions):
                 return environment
     return None

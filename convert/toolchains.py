@@ -73,6 +73,7 @@ _ALL = (
             "ai-edge-litert>=2.3.0",
             "ai-edge-quantizer>=0.10.0,<0.11",
         ),
+        instead=(("onnxruntime", "onnxruntime-gpu>=1.31.1"),),
     ),
     Toolchain(
         name="onnx2tf",
@@ -168,7 +169,7 @@ def status(name: str) -> Status:
         environment, problem = find(name), ""
     except InputError as error:
         environment, problem = None, str(error)
-    missing = tuple(d for d in toolchain.shown if environment is not None and d not in environment.versions)
+    missing = () if environment is None else toolchain.lacking(environment.versions)
     return Status(toolchain, environment, missing, problem, install_command(name))
 
 
@@ -233,13 +234,16 @@ def _require_parts(environment: Environment, key: str, value: str) -> None:
 def _from_current(toolchain: Toolchain) -> Environment | None:
     if not toolchain.accepts:
         return None
-    found = env.installed(env.own_folders(), toolchain.shown)
-    if set(found) != set(toolchain.shown):
+    found = env.installed(env.own_folders(), toolchain.known)
+    if toolchain.lacking(found):
         return None
     from packaging.requirements import Requirement  # only here: it costs as much as all the rest
 
-    for requirement in map(Requirement, toolchain.accepts):
-        if not requirement.specifier.contains(found[requirement.name][0], prereleases=True):
+    for requirement in map(Requirement, (*toolchain.accepts, *(other for _, other in toolchain.instead))):
+        # One that is not there has another instead, or is that other.
+        if requirement.name in found and not requirement.specifier.contains(
+            found[requirement.name][0], prereleases=True
+        ):
             return None
     versions = {name: version for name, (version, _) in found.items()}
     return Environment(toolchain.name, Path(sys.executable), found[toolchain.shown[0]][1], "current", versions)

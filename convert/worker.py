@@ -33,6 +33,7 @@ STAGES: dict[str, str] = {
     "check": "convert.stages.check:run",
     "bench": "convert.stages.bench:run",
     "probe": "convert.stages.probe:run",
+    "provider": "convert.stages.provider:run",
     "gate": "convert.stages.gate:run",
     "outputs": "convert.stages.outputs:run",
     "recipe": "convert.stages.recipe:run",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from convert.errors import StageError
 from convert.platforms import host_platform
 from convert.records import Artifact, Golden, Layer, Quantization
+from convert.records_engine import Placement
 
 if TYPE_CHECKING:
     import numpy as np
@@ -103,6 +104,8 @@ class Session(ABC):
     """A loaded artifact. Feeds and results carry the source's names, layout and dtypes."""
 
     notes: tuple[str, ...] = ()
+    #: Where the operators ran, where that is not known beforehand; None until then.
+    placement: Placement | None = None
 
     @abstractmethod
     def run(self, feeds: Arrays) -> dict[str, Any]:

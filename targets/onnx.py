@@ -1,18 +1,18 @@
-"""ONNX, run by onnxruntime on the CPU."""
+"""ONNX, run by onnxruntime: on the CPU, or on a GPU where that was asked for."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from convert.errors import StageError
 from convert.platforms import host_platform
 from convert.records import Artifact, Golden, IoEntry, Layer, Operators
 from convert.targets import onnx_quant, onnx_sensitivity
-from convert.targets.base import Arrays, BuildRequest, Route, Session, Target, Tolerance
+from convert.targets.base import BuildRequest, Route, Session, Target, Tolerance
 from convert.targets.onnx_files import onnx_files
 from convert.targets.onnx_float16 import to_float16
+from convert.targets.onnx_session import OrtSession
 from convert.targets.versions import installed
 
 FILE = "model.onnx"
@@ -38,11 +38,11 @@ class Onnx(Target):
     """The exported graph itself in float32, with float16 weights and arithmetic, or with integers."""
 
     name: ClassVar[str] = "onnx"
-    summary: ClassVar[str] = "ONNX for onnxruntime (CPU)"
+    summary: ClassVar[str] = "ONNX for onnxruntime (CPU, or GPU with --provider)"
     precisions: ClassVar[tuple[str, ...]] = ("float32", "float16", "int8-dynamic", "int8")
     max_opset: ClassVar[int] = 20
     runtime_toolchain: ClassVar[str] = "core"
-    distributions: ClassVar[tuple[str, ...]] = ("onnxruntime", "onnx")
+    distributions: ClassVar[tuple[str, ...]] = ("onnxruntime", "onnxruntime-gpu", "onnx")
     tolerance: ClassVar[Tolerance] = Tolerance(
         10.0, "onnxruntime's CPU kernels were measured at up to 3.7 floors; fused and reordered sums add a few more"
     )
@@ -64,12 +64,13 @@ class Onnx(Target):
     def _build(self, request: BuildRequest) -> Artifact:
         notes: tuple[str, ...] = ()
         operators: Operators | None = None
-        settings: dict[str, Any] = {}
+        provider = request.settings.get("provider", "cpu")
+        settings: dict[str, Any] = {} if provider == "cpu" else {"provider": provider}
         if request.precision in onnx_quant.ROUTES:
             notes, operators = onnx_quant.write_int8(request, request.folder / FILE)
         elif request.precision == "float16":
             half = to_float16(request, _graph(request), request.folder / FILE)
-            notes, settings = half.notes, half.settings
+            notes, settings = half.notes, settings | half.settings
         else:
             for name in onnx_files(_graph(request)):
                 shutil.copyfile(_graph(request).with_name(name), request.folder / name)
@@ -81,39 +82,18 @@ class Onnx(Target):
             io_as_exported(request.golden),
             host_platform(),
             notes,
-            installed("onnx", "onnxruntime", "torch", "onnxscript", "onnxslim"),
+            installed("onnx", "onnxruntime", "onnxruntime-gpu", "torch", "onnxscript", "onnxslim"),
             settings=settings,
             operators=operators,
         )
 
     def open(self, artifact: Artifact, folder: Path, threads: int) -> Session:
-        """An inference session on the CPU with default optimisations, as most users run it."""
-        return OrtSession(folder / artifact.files[0], threads)
+        """An inference session with default optimisations, as most users run it, on the artifact's provider."""
+        return OrtSession(
+            folder / artifact.files[0], threads, artifact.settings.get("provider", "cpu"), artifact.precision
+        )
 
 
 def _graph(request: BuildRequest) -> Path:
     assert request.onnx is not None  # noqa: S101  (a route that needs onnx gets it)
     return request.onnx
-
-
-class OrtSession(Session):
-    """An onnxruntime session on the CPU provider, which is read back and never silently another one."""
-
-    def __init__(self, file: Path, threads: int) -> None:
-        """Load ``file`` with ``threads`` intra-operator threads."""
-        import onnxruntime as ort
-
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        try:
-            self._session = ort.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # onnxruntime's own, of many types; its text starts with the path of the file
-            text = str(error).replace(f"Load model from {file} failed:", "").split("\n")[0]
-            raise StageError(f"onnxruntime does not take the graph: {type(error).__name__}: {text}"[:500]) from error
-        self._outputs = [value.name for value in self._session.get_outputs()]
-
-    def run(self, feeds: Arrays) -> dict[str, Any]:
-        """See :meth:`Session.run`."""
-        return dict(zip(self._outputs, self._session.run(self._outputs, dict(feeds)), strict=True))

@@ -119,7 +119,12 @@ def test_an_extra_is_what_its_toolchain_accepts(name: str) -> None:
 
 def test_a_toolchain_with_conflicting_pins_has_no_extra() -> None:
     extras = set(settings()["project"]["optional-dependencies"])
-    assert extras == {name for name, toolchain in TOOLCHAINS.items() if toolchain.accepts} | {"dev"}
+    assert extras == {name for name, toolchain in TOOLCHAINS.items() if toolchain.accepts} | {"dev", "gpu"}
+
+
+def test_the_extra_for_a_gpu_is_what_core_accepts_instead() -> None:
+    (other,) = TOOLCHAINS["core"].instead
+    assert other == ("onnxruntime", *settings()["project"]["optional-dependencies"]["gpu"])
 
 
 def loaded_by(code: str) -> list[str]:

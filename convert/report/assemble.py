@@ -77,6 +77,8 @@ def _options(context: Context) -> dict[str, Any]:
         "bench_seconds": options.bench_seconds,
         "platforms": list(options.platforms),
         "cpus": dict(options.cpus),
+        "provider": options.provider,
+        "max_cpu_ops": options.max_cpu_ops,
         "devices": [device.name for device in options.devices],
         "allow_deferred": options.allow_deferred,
         "engine": to_plain(options.engine),

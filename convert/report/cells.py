@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from convert.platforms import host_platform
+from convert.providers import CPU
 from convert.records import Check, Latency, Operators, Outcome, Quality, Score
+from convert.records_engine import Placement
 
 COLUMNS = ("target", "precision", "status", "route", "error", "of limit", "size", "p50 ms", "× ort", "× eager", "s")
 
@@ -74,6 +76,8 @@ def remarks(outcome: Outcome) -> list[str]:
         lines.append(_score_line(outcome.score))
     if outcome.operators is not None:
         lines.append(_operators_line(outcome.operators))
+    if outcome.placement is not None:
+        lines.append(_placement_line(outcome.placement))
     lines += outcome.notes
     lines += _device_lines(outcome)
     if outcome.latency is not None:
@@ -124,3 +128,9 @@ def _score_line(score: Score) -> str:
 def _operators_line(operators: Operators) -> str:
     floating = ", ".join(f"{name} {count}" for name, count in operators.floating.items()) or "none"
     return f"operators in integers: {sum(operators.integer.values())}; in float: {floating}"
+
+
+def _placement_line(placement: Placement) -> str:
+    others = ", ".join(f"{name} {count}" for name, count in placement.operators.items() if name != CPU) or "none"
+    on_cpu = f"{placement.operators.get(CPU, 0)} ({placement.cpu_share:.1%})"
+    return f"operators on {others}; on the CPU: {on_cpu}"

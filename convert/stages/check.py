@@ -24,7 +24,7 @@ Comparison = Callable[[Case, CaseData, dict[str, Any]], list[Check]]
 
 
 def run(args: dict[str, Any], channel: Channel) -> dict[str, Any]:
-    """Check ``args['artifact']`` in ``args['folder']``; returns ``checks`` and the session's ``notes``."""
+    """Check ``args['artifact']`` in ``args['folder']``; returns ``checks``, ``notes`` and ``placement``."""
     golden = from_plain(Golden, args["golden"])
     artifact = from_plain(Artifact, args["artifact"])
     target = load_target(artifact.target)
@@ -38,7 +38,12 @@ def run(args: dict[str, Any], channel: Channel) -> dict[str, Any]:
         for index, case in enumerate(cases):
             channel.say(f"checking case {index + 1} of {len(cases)}")
             checks += _check_case(session, case, compare, Path(args["golden_folder"]))
-        return {"checks": checks, "notes": session.notes, "engine": session.inspect() or None}
+        return {
+            "checks": checks,
+            "notes": session.notes,
+            "engine": session.inspect() or None,
+            "placement": session.placement,
+        }
     finally:
         session.close()
 

@@ -20,6 +20,7 @@ from convert.steps.job import Attempts, Built, Job, build_args, keep
 from convert.steps.losing import failure
 from convert.steps.mixed import rescue
 from convert.steps.prove import prove
+from convert.steps.provider import ADVICE, lacking_provider
 from convert.steps.quality import Assessment, assess
 from convert.targets.base import Route
 
@@ -77,6 +78,9 @@ def _build(job: Job, base: Built | None) -> Built:
     lacking = job.target.missing(job.where.platform)
     if lacking:
         return Built(job.outcome(Status.FAILED, "toolchain", f"{job.target.name} needs {lacking}"))
+    absent = lacking_provider(job)
+    if absent:
+        return Built(job.outcome(Status.FAILED, "toolchain", absent, advice=ADVICE))
     if job.target.base_precision(job.precision) and (base is None or base.outcome.status is not Status.PASSED):
         why = "was not built" if base is None else f"failed ({base.outcome.reason})"
         return Built(job.outcome(Status.FAILED, "build", f"it is made from the float32 artifact, which {why}"))
@@ -156,7 +160,7 @@ def _build_and_prove(
     if job.where.nowhere or job.target.built_only:
         return unproven(job, artifact, folder, name)
     job.say(f"checking {name}")
-    proof = prove(context, label, artifact, folder, job.golden, job.say, job.where)
+    proof = prove(context, label, artifact, folder, job.golden, job.say, job.where, job.provider)
     worst = proof.verdict.worst.figure if proof.verdict.worst else None
     status = Status.PASSED if proof.verdict.passed else Status.FAILED
     attempts.results.append(
@@ -179,6 +183,7 @@ def _build_and_prove(
         notes=(*artifact.notes, *proof.notes, *found.notes),
         versions=artifact.versions,
         operators=artifact.operators,
+        placement=proof.placement,
         quality=found.quality,
         score=found.score,
         gpu=from_plain_or_none(Gpu, artifact.settings.get("built_on")),

@@ -11,6 +11,7 @@ from typing import Any
 from convert.context import Context, Say
 from convert.emulation import find_emulation
 from convert.platforms import folder_of, host_platform
+from convert.providers import TARGET
 from convert.records import Artifact, Golden, Outcome, RouteResult, Status
 from convert.steps.export import Graph
 from convert.steps.places import Where
@@ -67,6 +68,11 @@ class Job:
         return "-".join(part for part in (self.target.name, self.precision, foreign, self.trial) if part)
 
     @property
+    def provider(self) -> str:
+        """What its artifact must run on: a key of ``convert.providers.PROVIDERS``."""
+        return self.context.options.provider if self.target.name == TARGET else "cpu"
+
+    @property
     def final(self) -> Path:
         """Where its files go once it is proven."""
         if self.trial:
@@ -98,6 +104,7 @@ def build_args(job: Job, route: Route, graph: Graph | None, base: Built | None, 
             "calibration_cache": str(cache_root() / "calibration"),
             "engine": context.options.engine,
             "timing_cache": str(cache_root() / "timing"),
+            "provider": job.provider,
             **cross_settings(),
         },
         "platform": job.where.platform,

@@ -15,18 +15,19 @@ def failure(job: Job, attempts: Attempts) -> Outcome:
         raise StageError(f"{job.target.name} has no route for {job.precision}")
     best = max(attempts.results, key=lambda result: order.index(result.stage))
     reason = f"{best.route}: {best.reason}" if len(attempts.results) > 1 else best.reason
-    checks = attempts.proofs[-1].checks if attempts.proofs else ()
+    proof_of_best = attempts.proofs[-1] if attempts.proofs else None
     checked = [result for result in attempts.results if result.stage in ("check", "quality")]
     for result, proof in zip(checked, attempts.proofs, strict=True):
         if result is best:
-            checks = proof.checks
+            proof_of_best = proof
     return job.outcome(
         Status.FAILED,
         best.stage,
         reason,
         advice=_advice(job, attempts),
         route=best.route,
-        checks=checks,
+        checks=proof_of_best.checks if proof_of_best else (),
+        placement=proof_of_best.placement if proof_of_best else None,
         routes=tuple(attempts.results),
         quality=attempts.assessments[-1].quality if attempts.assessments else (),
         score=attempts.assessments[-1].score if attempts.assessments else None,
