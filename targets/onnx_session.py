@@ -34,38 +34,43 @@ class OrtSession(Session):
         Raises:
             StageError: onnxruntime does not take the graph, or opened it on another provider.
         """
+        self._asked = PROVIDERS[provider][0]
+        self._profile: tempfile.TemporaryDirectory[str] | None = None
+        if provider != "cpu":
+            self.notes = (_TF32,)
+            self._profile = tempfile.TemporaryDirectory(prefix="convert-profile-")
+        try:
+            self._session = self._open(file, threads, _with_settings(provider, precision))
+            self.ran = str(self._session.get_providers()[0])
+            if self.ran != self._asked:
+                raise StageError(
+                    f"{self._asked} was asked for, and onnxruntime opened the graph on {self.ran} without a word"
+                )
+        except BaseException:
+            self.close()
+            raise
+        self._outputs = [value.name for value in self._session.get_outputs()]
+
+    def _open(self, file: Path, threads: int, providers: list[Any]) -> Any:
         import onnxruntime as ort
 
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        self._asked = PROVIDERS[provider][0]
-        self._profile: tempfile.TemporaryDirectory[str] | None = None
         more: dict[str, Any] = {}
-        if provider != "cpu":
-            self.notes = (_TF32,)
+        if self._profile is not None:
             more = {"enable_fallback": 0}  # else a run that fails is repeated on the CPU, and only a print says so
-            self._profile = tempfile.TemporaryDirectory(prefix="convert-profile-")
             options.enable_profiling = True
             options.profile_file_prefix = str(Path(self._profile.name) / "run")
             _ready_for_gpu(ort, self._asked)
         try:
-            self._session = ort.InferenceSession(
-                str(file), options, providers=_with_settings(provider, precision), **more
-            )
+            return ort.InferenceSession(str(file), options, providers=providers, **more)
         except Exception as error:  # onnxruntime's own, of many types; its text starts with the path of the file
             text = str(error).replace(f"Load model from {file} failed:", "").split("\n")[0]
-            where = "" if provider == "cpu" else f" on {self._asked}"
-            raise StageError(
-                f"onnxruntime does not take the graph{where}: {type(error).__name__}: {text}"[:500]
-            ) from error
-        self.ran = str(self._session.get_providers()[0])
-        if self.ran != self._asked:
-            raise StageError(
-                f"{self._asked} was asked for, and onnxruntime opened the graph on {self.ran} without a word"
-            )
-        self._outputs = [value.name for value in self._session.get_outputs()]
+            where = f" on {self._asked}" if self._profile is not None else ""
+            reason = f"onnxruntime does not take the graph{where}: {type(error).__name__}: {text}"
+            raise StageError(reason[:500]) from error
 
     def run(self, feeds: Arrays) -> dict[str, Any]:
         """See :meth:`Session.run`."""

@@ -42,6 +42,8 @@ GOOD = {
     "--threads": ["1"],
     "--jobs": ["2"],
     "--bench-seconds": ["0"],
+    "--provider": ["cpu", "cuda"],
+    "--max-cpu-ops": ["0%", "2.5%"],
 }
 FLAGS = ["--trust-pickle", "--allow-deferred", "--quiet", "--debug", "--force", "--json", "--help", "--version", "-q"]
 COMMANDS = ["run", "init", "inspect", "targets", "toolchain list", "toolchain install", "toolchain remove", "", ""]

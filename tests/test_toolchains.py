@@ -200,6 +200,28 @@ def test_the_running_interpreter_with_a_wrong_version_does_not(
     assert toolchains.find("core") is None
 
 
+@pytest.mark.parametrize(("version", "serves"), [("1.31.1", True), ("1.31.0", False)])
+def test_onnxruntime_for_a_gpu_does_instead(
+    version: str, serves: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions = {key: value for key, value in ACCEPTED.items() if key != "onnxruntime"}
+    use_own_packages(tmp_path / "site", versions | {"onnxruntime-gpu": version}, monkeypatch)
+    found = toolchains.find("core")
+    assert (found is not None) == serves
+    assert found is None or found.versions == versions | {"onnxruntime-gpu": version}
+
+
+def test_an_environment_of_ones_own_with_onnxruntime_for_a_gpu_lacks_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions = {key: value for key, value in ACCEPTED.items() if key != "onnxruntime"}
+    python = write_environment(tmp_path / "own", versions | {"onnxruntime-gpu": "1.31.1"})
+    monkeypatch.setenv("CONVERT_PYTHON_CORE", str(python))
+    assert toolchains.status("core").missing == ()
+    monkeypatch.setenv("CONVERT_PYTHON_CORE", str(write_environment(tmp_path / "other", versions)))
+    assert toolchains.status("core").missing == ("onnxruntime",)
+
+
 def test_the_running_interpreter_never_serves_where_pins_conflict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
