@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from convert.platforms import host_platform
 from convert.records import Artifact, Golden, IoEntry, Layer, Operators
