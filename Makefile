@@ -5,7 +5,7 @@ MADE := .venv/made
 DIGITS := models/digits
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format coverage-table public-suites qat-table toolchains tools clean
+.PHONY: help demo test test-all lint format coverage-table public-suites qat-table trt-table toolchains tools clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -38,6 +38,9 @@ public-suites: toolchains ## suites of onnx and torch on the targets, into docs/
 
 qat-table: toolchains ## float32, int8 after training and int8 in training, into docs/quantization.md (some 10 minutes)
 	$(BIN)/python scripts/qat_table.py
+
+trt-table: toolchains ## every reference model as a recipe and an RTX engine, into docs/tensorrt.md (some 10 minutes)
+	$(BIN)/python scripts/trt_table.py
 
 # Where it is to be had without more ado: Ubuntu keeps arm64 packages on hosts that its machines do not ask.
 ARM64 := $(shell . /etc/os-release 2>/dev/null; \

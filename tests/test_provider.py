@@ -40,7 +40,9 @@ def test_all_else_is_refused(text: str) -> None:
     assert str(caught.value) == told
 
 
-def settled(provider: str, share: str | None = None, targets: str = "onnx", platforms: Any = HERE, devices: Any = ()):
+def settled(
+    provider: str, share: str | None = None, targets: str = "onnx", platforms: Any = HERE, devices: Any = ()
+) -> dict[str, Any]:
     given = {"provider": provider, "max_cpu_ops": share}
     return settle_provider(given, targets.split(","), platforms, devices)
 
@@ -150,7 +152,7 @@ def test_a_profile_counts_nodes_once_and_no_copies(tmp_path: Path) -> None:
 
 def test_a_profile_without_operators_says_nothing(tmp_path: Path) -> None:
     (tmp_path / "profile.json").write_text(json.dumps(SIMULATED_PROFILE[:2]), encoding="utf-8")
-    with pytest.raises(StageError, match="^onnxruntime's profile names no operator, so nothing says that any ran on "):
+    with pytest.raises(StageError, match=r"^onnxruntime's profile names no operator, so nothing says that any ran on "):
         read_profile(tmp_path / "profile.json", CUDA, CUDA)
 
 
@@ -246,7 +248,8 @@ def test_a_simulated_gpu_is_profiled_once_and_leaves_nothing(graph: Path, monkey
     session.run(feeds())
     first = session.placement
     session.run(feeds())
-    assert first is session.placement is not None
+    assert first is not None
+    assert first is session.placement
     assert (first.asked, first.ran) == (CUDA, CUDA)
     assert first.operators[CPU] >= 1
     assert first.operators[CUDA] >= 1
