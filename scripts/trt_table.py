@@ -1,6 +1,6 @@
 """Write docs/tensorrt.md: what can be said without a GPU of every reference model for trt and trt-rtx.
 
-python scripts/trt_table.py            # some 10 minutes
+It takes some 10 minutes.
 """
 
 from __future__ import annotations
