@@ -223,13 +223,8 @@ def test_toolchains_are_known_before_the_first_is_touched(command: str) -> None:
 
 def test_every_option_has_a_wrong_value_here() -> None:
     """A new option must come with its wrong values: in this file or where its sentences are tested."""
-    files = [
-        Path(__file__),
-        *(
-            Path(__file__).parent / f"{name}.py"
-            for name in ("test_cli_errors", "test_quantize_options", "test_engine_options")
-        ),
-    ]
+    places = ("bad_options", "cli_errors", "quantize_options", "engine_options", "provider_cli")
+    files = [Path(__file__).parent / f"test_{name}.py" for name in places]
     # As a word of a command line, alone or in a list of words.
     text = "\n".join(file.read_text(encoding="utf-8") for file in files).replace('"', " ")
     silent = {"--quiet", "--debug", "--help", "--force", "--json"}

@@ -97,3 +97,21 @@ def test_a_simulated_gpu_that_leaves_an_operator_to_the_cpu(tmp_path: Path) -> N
     done, report = convert(tmp_path / "again", model, "--provider", "cuda", "--bench-seconds", "0", core=core)
     assert (done.code, report["artifacts"][0]["status"]) == (0, "passed")
     assert 0 < report["artifacts"][0]["placement"]["cpu_share"] < 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--provider rocm", "Error: Invalid value for '--provider': 'rocm' is not one of 'cpu', 'cuda', 'tensorrt'."),
+        (
+            "--provider cuda --max-cpu-ops 5",
+            "convert: --max-cpu-ops '5' is no percentage; write 0% to 100%, with the sign",
+        ),
+        ("--max-cpu-ops 5%", "convert: --max-cpu-ops "),
+    ],
+)
+def test_a_wrong_value_is_refused_before_anything_runs(tmp_path: Path, small_onnx: Path, words: str, told: str) -> None:
+    done = command.run(small_onnx, "-t", "onnx", *words.split(), "--out", tmp_path / "out", cwd=tmp_path)
+    assert (done.code, done.stdout) == (2, "")
+    assert told in done.stderr
+    assert not (tmp_path / "out").exists()
