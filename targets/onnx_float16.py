@@ -9,9 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from convert.stages.onnx_nodes import nodes_of_model
 from convert.targets.base import BuildRequest
 from convert.targets.onnx_files import save_graph
 from convert.targets.onnx_float16_layers import layers_to_keep
+from convert.targets.onnx_stepwise import in_order
 
 _MOST_NAMED = 5
 
@@ -40,6 +44,7 @@ def to_float16(request: BuildRequest, source: Path, to: Path) -> Half:
 
     model = onnx.load(str(source))
     _name_nodes(model)
+    _plain_constants(model)
     reasons = layers_to_keep(model, request)
     kept = list(reasons)
     operators = {node.name: str(node.op_type) for node in model.graph.node}
@@ -52,6 +57,7 @@ def to_float16(request: BuildRequest, source: Path, to: Path) -> Half:
         disable_shape_infer=False,
     )
     _join_islands(half.graph)
+    _sort(half.graph)
     save_graph(half, to)
     layers = tuple({"name": n, "operator": operators[n], "reason": why} for n, why in reasons.items())
     return Half(_notes(layers), layers)
@@ -68,6 +74,25 @@ def _notes(layers: tuple[dict[str, str], ...]) -> tuple[str, ...]:
 def _name_nodes(model: Any) -> None:
     for index, node in enumerate(model.graph.node):
         node.name = node.name or f"{node.op_type}_{index}"
+
+
+def _plain_constants(model: Any) -> None:
+    """Write numbers that stand in ``Constant`` nodes as tensors; the converter leaves the short forms in float32."""
+    from onnx import helper, numpy_helper
+
+    for node in nodes_of_model(model):
+        short = node.attribute[0] if node.op_type == "Constant" and node.attribute else None
+        if short is not None and short.name in ("value_float", "value_floats"):
+            tensor = numpy_helper.from_array(np.asarray(helper.get_attribute_value(short), np.float32))
+            node.attribute[0].CopyFrom(helper.make_attribute("value", tensor))
+
+
+def _sort(graph: Any) -> None:
+    """In the order of computation, as the format demands; the converter appends the casts of inputs."""
+    known = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    nodes = [type(node).FromString(node.SerializeToString()) for node in in_order(graph.node, known)]
+    del graph.node[:]
+    graph.node.extend(nodes)
 
 
 def _join_islands(graph: Any) -> None:

@@ -1,13 +1,15 @@
 """Which layers of a graph cannot compute in float16, found by running the float32 graph.
 
-A float16 ends at 65504 and has no number between 0 and 6e-8. A layer stays in float32 where a value that it gives or
-takes goes beyond, where the sum inside a reduction may (though its result does not), or where a constant that it reads,
-such as an epsilon, would become another number.
+A float16 ends at 65504, has fewer digits below 6.1e-5 and no number between 0 and 6e-8. A layer stays in float32 where
+a value that it gives or takes goes beyond, where all of a value lies below, where something is divided by a value that
+does, where a sum inside it may go beyond though its result does not, or where a constant that it reads, such as an
+epsilon, would become another number. The nodes of branches and loops are not looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -15,18 +17,35 @@ import numpy as np
 
 from convert.golden_io import load_case
 from convert.targets.base import BuildRequest
+from convert.targets.onnx_float16_sums import attribute, largest_sum
+from convert.targets.onnx_stepwise import in_order, reads
 
 LARGEST = 65504.0
+#: The smallest float16 with all of its digits.
+SMALLEST = 2.0**-14
 #: A constant is another number where rounding moves it by more than this share; float16 itself rounds by 0.0005.
 _ROUNDING = 2.0**-8
 _MOST_CASES = 12
 _MOST_BATCHES = 4
-#: Operators that add up many values; an accumulator in float16 overflows before the result is divided or rooted.
-_SUMS = frozenset(
-    {"ReduceMean", "ReduceSum", "ReduceL1", "ReduceL2", "ReduceSumSquare", "GlobalAveragePool", "AveragePool"}
-)
-_SQUARES = frozenset({"ReduceL2", "ReduceSumSquare"})
+#: Of a constant that is looked at as a number.
+_MOST_ELEMENTS = 65536
+#: Inputs whose small values are as good as large ones, by operator.
+_DIVISORS = {"Div": 1, "Reciprocal": 0, "Log": 0, "Sqrt": 0, "ReduceLogSum": 0}
+#: These add the attribute to what they divide by.
+_EPSILONS = frozenset({"InstanceNormalization", "GroupNormalization", "MeanVarianceNormalization"})
+_RANDOM = frozenset({"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial"})
 Kept = dict[str, str]
+
+
+@dataclass
+class Observed:
+    """What the data showed of every value, by name, and of every sum, by node; and numbers that never change."""
+
+    largest: dict[str, float] = field(default_factory=dict)
+    smallest: dict[str, float] = field(default_factory=dict)
+    sums: dict[str, float] = field(default_factory=dict)
+    constants: dict[str, float] = field(default_factory=dict)
+    fixed: frozenset[str] = frozenset()
 
 
 def layers_to_keep(model: Any, request: BuildRequest) -> Kept:
@@ -36,34 +55,36 @@ def layers_to_keep(model: Any, request: BuildRequest) -> Kept:
         model: the float32 graph; every node has a name.
         request: has the cases and, perhaps, calibration data, whose values decide.
     """
-    largest, sums = _observed(model, request)
-    constants = {tensor.name: _array_of(tensor) for tensor in model.graph.initializer}
-    constants |= {
-        node.output[0]: _array_of(node.attribute[0].t)
-        for node in model.graph.node
-        if node.op_type == "Constant" and node.attribute[0].name == "value"
-    }
-    largest |= {name: _largest(values) for name, values in constants.items()}
+    seen = _observed(model, request)
+    divisors = {
+        node.input[_DIVISORS[node.op_type]] for node in model.graph.node if node.op_type in _DIVISORS
+    } - seen.fixed
     kept: Kept = {}
     for node in model.graph.node:
-        if node.op_type == "Constant":
-            continue
-        reason = _reason(node, largest, sums, constants)
+        reason = "" if node.op_type == "Constant" else _reason(node, seen, divisors)
         if reason:
             kept[node.name] = reason
     return kept
 
 
-def _reason(node: Any, largest: Mapping[str, float], sums: Mapping[str, float], constants: Mapping[str, Any]) -> str:
-    for name in (*node.output, *node.input):
-        if largest.get(name, 0.0) > LARGEST:
-            return f"{name} reaches {largest[name]:.3g}"
-    if sums.get(node.name, 0.0) > LARGEST:
-        return f"its sum may reach {sums[node.name]:.3g} before it is divided or rooted"
+def _reason(node: Any, seen: Observed, divisors: set[str]) -> str:
+    names = [name for name in (*node.output, *reads(node)) if name]
+    for name in names:
+        if seen.largest.get(name, 0.0) > LARGEST:
+            return f"{name} reaches {seen.largest[name]:.3g}"
+    if seen.sums.get(node.name, 0.0) > LARGEST:
+        return f"its sum may reach {seen.sums[node.name]:.3g} before it is divided or rooted"
     for name in node.input:
-        values = constants.get(name)
-        if values is not None and values.size == 1 and _changes(float(values.reshape(-1)[0])):
-            return f"the constant {float(values.reshape(-1)[0]):.3g} would become another number"
+        if name in seen.constants and _changes(seen.constants[name]):
+            return f"the constant {seen.constants[name]:.3g} would become another number"
+    epsilon = attribute(node, "epsilon", 1e-5)
+    if node.op_type in _EPSILONS and _changes(epsilon):
+        return f"its epsilon {epsilon:.3g} would become another number"
+    for name in names:
+        if name not in seen.fixed and 0 < seen.largest.get(name, 0.0) < SMALLEST:
+            return f"{name} only reaches {seen.largest[name]:.3g}, where float16 has few digits"
+        if name in divisors and seen.smallest.get(name, 1.0) < SMALLEST:
+            return f"{name}, which something is divided by, comes down to {seen.smallest[name]:.3g}"
     return ""
 
 
@@ -73,51 +94,49 @@ def _changes(value: float) -> bool:
     return abs(float(np.float16(value)) - value) > _ROUNDING * abs(value)
 
 
-def _array_of(tensor: Any) -> Any:
-    from onnx import TensorProto, numpy_helper
-
-    floats = (TensorProto.FLOAT, TensorProto.DOUBLE)
-    return numpy_helper.to_array(tensor) if tensor.data_type in floats else np.zeros(0)
-
-
-def _largest(values: Any) -> float:
+def _magnitudes(values: Any) -> Any:
     finite = values[np.isfinite(values)] if values.dtype.kind == "f" else np.zeros(0)
-    return float(np.abs(finite).max()) if finite.size else 0.0
+    return np.abs(finite[finite != 0])
 
 
-def _observed(model: Any, request: BuildRequest) -> tuple[dict[str, float], dict[str, float]]:
-    """The largest value of every tensor between nodes, and the largest sum inside every reduction, over the data."""
+def _observed(model: Any, request: BuildRequest) -> Observed:
+    """Run the graph over the data with every value between nodes as an output."""
     session, names = _session(model)
-    reductions = [node for node in model.graph.node if node.op_type in _SUMS]
-    largest: dict[str, float] = {}
-    sums: dict[str, float] = {}
+    seen, constants = Observed(), _constants(model)
+    fixed = {name for node in _fixed(model, set(constants)) for name in node.output} | set(constants)
+    seen.fixed = frozenset(fixed)
     for feeds in _feeds(request):
-        values = dict(zip(names, session.run(names, feeds), strict=True)) | feeds
+        values = constants | dict(zip(names, session.run(names, feeds), strict=True)) | feeds
         for name, value in values.items():
             if isinstance(value, np.ndarray):
-                largest[name] = max(largest.get(name, 0.0), _largest(value))
-        for node in reductions:
-            found = _inner_sum(node, values)
-            sums[node.name] = max(sums.get(node.name, 0.0), found)
-    return largest, sums
+                _look(seen, name, value)
+        for node in model.graph.node:
+            seen.sums[node.name] = max(seen.sums.get(node.name, 0.0), largest_sum(node, values))
+    return seen
 
 
-def _inner_sum(node: Any, values: Mapping[str, Any]) -> float:
-    """The largest sum of absolute values that goes into one element of the result."""
-    value, result = values.get(node.input[0]), values.get(node.output[0])
-    if not isinstance(value, np.ndarray) or value.dtype.kind != "f" or not isinstance(result, np.ndarray):
-        return 0.0
-    count = max(1, value.size // max(1, result.size))
-    if node.op_type in _SQUARES:
-        return float(_largest(value) ** 2 * count) if node.op_type == "ReduceSumSquare" else _largest(result) ** 2
-    mean = _largest(result) * count if node.op_type != "ReduceSum" else 0.0
-    # Where signs cancel, the sum on the way is larger than at the end.
-    return max(mean, _mean_magnitude(value) * count)
+def _look(seen: Observed, name: str, value: Any) -> None:
+    sizes = _magnitudes(value)
+    if sizes.size:
+        seen.largest[name] = max(seen.largest.get(name, 0.0), float(sizes.max()))
+        seen.smallest[name] = min(seen.smallest.get(name, np.inf), float(sizes.min()))
+    if name in seen.fixed and value.dtype.kind == "f" and 0 < value.size <= _MOST_ELEMENTS and np.ptp(value) == 0:
+        seen.constants[name] = float(value.reshape(-1)[0])
 
 
-def _mean_magnitude(value: Any) -> float:
-    finite = value[np.isfinite(value)]
-    return float(np.abs(finite).mean(dtype=np.float64)) if finite.size else 0.0
+def _constants(model: Any) -> dict[str, Any]:
+    from onnx import numpy_helper
+
+    return {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+
+
+def _fixed(model: Any, known: set[str]) -> Iterator[Any]:
+    """Nodes whose results never change, such as an epsilon that was copied or spread."""
+    inputs = {value.name for value in model.graph.input}
+    for node in in_order(model.graph.node, known | inputs):
+        if all(name in known for name in reads(node)) and node.op_type not in _RANDOM:
+            known.update(node.output)
+            yield node
 
 
 def _session(model: Any) -> tuple[Any, list[str]]:

@@ -21,9 +21,9 @@ from convert.records import Case
 
 HOURS = 3600.0
 WALL = {("time", "time"), ("time", "time_ns"), ("datetime", "now"), ("datetime", "utcnow"), ("date", "today")}
-#: Where the wall clock is asked: for the date in the report, and for which kept ranges go when there are too many (the
-#: wrong ones cost a measurement, no more).
-ALLOWED = {"convert/report/assemble.py", "targets/range_cache.py"}
+#: Where the wall clock is asked: for the date in the report and in a result, and for which kept ranges go when there
+#: are too many (the wrong ones cost a measurement, no more).
+ALLOWED = {"convert/report/assemble.py", "targets/range_cache.py", "targets/trt_host/result.py"}
 
 
 def asks_the_wall_clock(code: str) -> bool:

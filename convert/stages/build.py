@@ -7,7 +7,6 @@ from typing import Any
 
 from convert.limits import all_limits
 from convert.platforms import host_platform
-from convert.precisions import INTEGER
 from convert.qat.ranges import read_ranges
 from convert.records import Artifact, Golden, ModelRef, Quantization
 from convert.serial import from_plain
@@ -54,7 +53,7 @@ def request_of(args: dict[str, Any]) -> BuildRequest:
         base_folder=Path(args["base_folder"]) if args.get("base_folder") else None,
         source=source,
         settings=settings,
-        calibration=calibration_data(quantization, golden) if args["precision"] in INTEGER else None,
+        calibration=None if args["precision"] == "float32" else calibration_data(quantization, golden),
         quantization=quantization,
         keep=tuple(args.get("keep", ())),
         ranges=read_ranges(args["ref"]["path"]) if args.get("ref") else None,
