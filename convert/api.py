@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convert.errors import ConversionFailed, ConvertError, InputError
+from convert.outdir import MANIFEST
 from convert.platforms import folder_of, host_platform, named
 from convert.records import SCHEMA_VERSION, Dim, Outcome, Report, Status
 from convert.serial import read_json
@@ -102,7 +103,7 @@ def artifact_path(report: Report, target: str, precision: str = "float32", platf
     if outcome.status is not Status.PASSED:
         raise InputError(f"{_name(report, outcome)} has no proven artifact: it is {_story(outcome)}")
     folder = Path(_folder(report)) / folder_of(target, precision, outcome.platform, _host(report))
-    manifest = folder / "manifest.json"
+    manifest = folder / MANIFEST
     if not manifest.is_file():
         raise InputError(f"there is no file {manifest}; was the output folder moved? read it with load_report(FOLDER)")
     known = json.loads(manifest.read_text(encoding="utf-8"))

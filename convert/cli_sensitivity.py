@@ -66,7 +66,9 @@ def _options(model: str, given: dict[str, Any]) -> Any:
     usual.pop("model")
     values = usual | given
     used = config.fill(model, values, values.pop("config"), said)
-    values |= {"out": Path("unused"), "provider": "cpu", "max_cpu_ops": None}  # layers are ranked on the CPU
+    # Layers are ranked on the CPU, and no engine is built.
+    values |= {"out": Path("unused"), "provider": "cpu", "max_cpu_ops": None}
+    values |= {"gpu": (), "workspace": None, "hardware_compatible": None, "engine_flags": ()}
     options = settle(model, values, used)
     for name, chosen in (("--target", options.targets), ("--precision", options.precisions)):
         if len(chosen) != 1:

@@ -13,7 +13,7 @@ from typing import Any
 
 from convert.errors import ConvertError, InputError
 from convert.jobs import Ended, Limits, Runner, WorkerPython
-from convert.outdir import REPORT, OutputFolder, full_disk_named
+from convert.outdir import MANIFEST, REPORT, OutputFolder, full_disk_named
 from convert.pipeline import exit_code
 from convert.records import Artifact, Golden, Outcome, Report
 from convert.report.write import ORIGIN, finish_report
@@ -154,8 +154,9 @@ def _start_report(root: Path, recipes: Sequence[Recipe], results: Sequence[Path]
 
 
 def _copy(recipe: Recipe, to: Path) -> None:
-    """Only what the recipe names: the output folder in the making may lie in the same folder."""
-    for name in (RECIPE, *recipe.said["sha256"]):
+    """Only what the recipe names and its manifest: the output folder in the making may lie in the same folder."""
+    manifest = [MANIFEST] if (recipe.folder / MANIFEST).is_file() else []
+    for name in (RECIPE, *manifest, *recipe.said["sha256"]):
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(recipe.folder / name, to / name)
 

@@ -44,7 +44,7 @@ class TensorRTForRTX(Target):
     device: ClassVar[str] = "an NVIDIA RTX GPU"
     built_only: ClassVar[str] = "its engines are built on the CPU, and only a GPU can run them"
     portable: ClassVar[bool] = False
-    not_on: ClassVar[tuple[str, ...]] = ("android/arm64", "linux/arm/v7", "linux/arm64", "linux/riscv64")
+    not_on: ClassVar[tuple[str, ...]] = ("android/arm64", "linux/arm/v7", "linux/riscv64")
 
     def routes(self, precision: str) -> tuple[Route, ...]:
         """The precision is written by the tools of core, the engine is built by those of trt-rtx."""
@@ -54,12 +54,14 @@ class TensorRTForRTX(Target):
     def _build(self, request: BuildRequest) -> Artifact:
         import tensorrt_rtx as trt
 
-        gpus = tuple(request.settings.get("engine", {}).get("gpus", ())) or USUAL
+        asked = request.settings.get("engine", {})
+        gpus = tuple(asked.get("gpus", ())) or USUAL
         written = trt_precision.write_precision(request)
         assert written.request.onnx is not None  # noqa: S101  (a route that needs onnx gets it)
         profiles = trt_recipe.profiles(request.golden)
-        plan = build_for(trt, written.request.onnx, profiles, gpus)
+        plan = build_for(trt, written.request.onnx, profiles, gpus, asked.get("workspace"))
         (request.folder / ENGINE).write_bytes(plan)
+        limits = {"workspace": asked["workspace"]} if asked.get("workspace") else {}
         named = ", ".join(f"{gpu} ({CAPABILITIES[gpu]})" for gpu in gpus)
         note = f"TensorRT for RTX {trt.__version__} built it for {named} and no other GPU; it was not run"
         return Artifact(
@@ -71,7 +73,7 @@ class TensorRTForRTX(Target):
             request.platform,
             (*written.notes, note),
             installed("tensorrt-rtx", "onnx", "onnxruntime"),
-            settings={"gpus": list(gpus), "profiles": profiles} | written.settings,
+            settings={"gpus": list(gpus), "profiles": profiles, **limits} | written.settings,
             operators=written.operators,
         )
 
@@ -81,19 +83,19 @@ class TensorRTForRTX(Target):
         raise StageError(f"{self.name} artifacts are not run here: {self.built_only}")
 
 
-def build_for(trt: Any, onnx: Any, profiles: Profiles, gpus: Sequence[str]) -> bytes:
-    """One engine for all of ``gpus``.
+def build_for(trt: Any, onnx: Any, profiles: Profiles, gpus: Sequence[str], workspace: int | None = None) -> bytes:
+    """One engine for all of ``gpus``; ``workspace`` is the most bytes of scratch memory that a layer may use.
 
     Raises:
         StageError: one of them is refused; the message names each that is, with the reason.
     """
     try:
-        return build(trt, onnx, profiles, _settings(gpus))
+        return build(trt, onnx, profiles, _settings(gpus, workspace))
     except BuildRefused as error:
         if error.step == "parser" or len(gpus) == 1:
             raise StageError(_refusal(error, gpus)) from error
         # Which of them it is does not stand in the message.
-        alone = {gpu: _why_not(trt, onnx, profiles, gpu) for gpu in gpus}
+        alone = {gpu: _why_not(trt, onnx, profiles, gpu, workspace) for gpu in gpus}
         refused = {gpu: why for gpu, why in alone.items() if why}
         same = len(set(refused.values())) == 1 and len(refused) == len(gpus)
         if not refused or same:
@@ -104,8 +106,8 @@ def build_for(trt: Any, onnx: Any, profiles: Profiles, gpus: Sequence[str]) -> b
         raise StageError(f"TensorRT for RTX does not build it for {parts}{advice}") from error
 
 
-def _settings(gpus: Sequence[str]) -> Any:
-    return settings_from({"capabilities": [gpu.upper() for gpu in gpus]})
+def _settings(gpus: Sequence[str], workspace: int | None) -> Any:
+    return settings_from({"capabilities": [gpu.upper() for gpu in gpus], "workspace": workspace})
 
 
 def _refusal(error: BuildRefused, gpus: Sequence[str]) -> str:
@@ -113,9 +115,9 @@ def _refusal(error: BuildRefused, gpus: Sequence[str]) -> str:
     return f"the {error.step} of TensorRT for RTX refuses the graph{where}: {error}"
 
 
-def _why_not(trt: Any, onnx: Any, profiles: Profiles, gpu: str) -> str:
+def _why_not(trt: Any, onnx: Any, profiles: Profiles, gpu: str, workspace: int | None) -> str:
     try:
-        build(trt, onnx, profiles, _settings([gpu]))
+        build(trt, onnx, profiles, _settings([gpu], workspace))
     except BuildRefused as error:
         return str(error)
     return ""

@@ -66,6 +66,14 @@ def test_what_cannot_be_ranked_is_a_usage_error(tmp_path: Path, words: tuple[str
     assert said in " ".join(done.stderr.split())
 
 
+def test_keys_of_engines_in_the_file_are_for_other_commands(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text("def make():\n    raise SystemExit(3)\n")
+    lines = ['target = "trt"', 'engine-flag = "refit"', 'workspace = "1G"', 'provider = "cuda"']
+    (tmp_path / "convert.toml").write_text("\n".join(lines))
+    done = command.run("sensitivity", "net.py:make", "--precision", "float16", cwd=tmp_path)
+    assert "--precision float16 puts no layer into integers" in " ".join(done.stderr.split())
+
+
 def test_stage_asks_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 

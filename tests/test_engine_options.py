@@ -24,8 +24,10 @@ BOTH = ("trt", "trt-rtx")
         ({"gpu": ("SM86, sm120", "sm86")}, ("trt-rtx",), EngineOptions(gpus=("sm86", "sm120"))),
         ({"workspace": "2G"}, ("trt",), EngineOptions(workspace=2 << 30)),
         ({"hardware_compatible": "none"}, ("onnx",), EngineOptions()),
-        ({"hardware_compatible": "ampere-plus"}, BOTH, EngineOptions(hardware="ampere-plus")),
-        ({"engine_flags": ("refit,strip-plan", "refit")}, BOTH, EngineOptions(flags=("refit", "strip-plan"))),
+        ({"workspace": "512M"}, ("trt-rtx",), EngineOptions(workspace=512 << 20)),
+        ({"workspace": "8388607T"}, ("trt",), EngineOptions(workspace=8388607 << 40)),
+        ({"hardware_compatible": "ampere-plus"}, ("trt",), EngineOptions(hardware="ampere-plus")),
+        ({"engine_flags": ("refit,strip-plan", "refit")}, ("trt",), EngineOptions(flags=("refit", "strip-plan"))),
     ],
 )
 def test_what_is_asked(given: dict[str, Any], targets: tuple[str, ...], wanted: EngineOptions) -> None:
@@ -51,8 +53,30 @@ def test_what_is_asked(given: dict[str, Any], targets: tuple[str, ...], wanted: 
         (
             {"engine_flags": ("refit",)},
             ("trt-rtx",),
-            "--engine-flag is for the target trt, which TensorRT for RTX cannot do without a GPU, and --target is "
-            "trt-rtx; add trt, or leave --engine-flag out",
+            "--engine-flag is for the target trt, and TensorRT for RTX cannot do it without a GPU, and --target is "
+            "trt-rtx; add trt and leave trt-rtx out, or leave --engine-flag out",
+        ),
+        *(
+            (
+                given,
+                BOTH,
+                f"{option} is for the target trt, and TensorRT for RTX cannot do it without a GPU; leave trt-rtx out "
+                f"and make it by another run, or leave {option} out",
+            )
+            for option, given in (
+                ("--engine-flag", {"engine_flags": ("refit",)}),
+                ("--hardware-compatible", {"hardware_compatible": "ampere-plus"}),
+            )
+        ),
+        (
+            {"engine_flags": ("",)},
+            ("trt",),
+            "--engine-flag names no flag; choose from refit, strip-plan, version-compatible",
+        ),
+        (
+            {"workspace": "8388608T"},
+            ("trt",),
+            "--workspace '8388608T' is more than TensorRT can be told; give at most 8388607T",
         ),
         (
             {"engine_flags": ("fp16",)},
@@ -68,7 +92,8 @@ def test_what_is_asked(given: dict[str, Any], targets: tuple[str, ...], wanted: 
         (
             {"workspace": "1G"},
             ("onnx", "tvm"),
-            "--workspace is for the target trt, and --target is onnx, tvm; add trt, or leave --workspace out",
+            "--workspace is for the target trt or trt-rtx, and --target is onnx, tvm; add trt or trt-rtx, or leave "
+            "--workspace out",
         ),
     ],
 )  # fmt: skip

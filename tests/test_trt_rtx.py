@@ -34,7 +34,7 @@ def only(report: Report) -> Outcome:
 
 
 def test_an_engine_is_built_and_never_passed(tmp_path: Path) -> None:
-    done, report = converted(tmp_path, "--gpu", "sm86,sm120")
+    done, report = converted(tmp_path, "--gpu", "sm86,sm120", "--workspace", "512M")
     rtx = only(report)
     assert (done.code, rtx.status, rtx.route, rtx.checks) == (3, Status.DEFERRED, "engine", ())
     assert rtx.reason == ("built, not run here: its engines are built on the CPU, and only a GPU can run them")
@@ -46,12 +46,20 @@ def test_an_engine_is_built_and_never_passed(tmp_path: Path) -> None:
     manifest = json.loads((place / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["status"] == "deferred"
     assert manifest["settings"]["gpus"] == ["sm86", "sm120"]
+    assert manifest["settings"]["workspace"] == 512 << 20
     assert manifest["settings"]["profiles"] == {
         "image": {"min": [1, 1, 8, 8], "opt": [8, 1, 8, 8], "max": [64, 1, 8, 8]}
     }
     assert "tensorrt-rtx" in manifest["versions"]
     again, _ = converted(tmp_path, "--allow-deferred")
     assert again.code == 0
+
+
+def test_an_engine_of_this_host_is_not_called_one_of_another_platform(tmp_path: Path) -> None:
+    done, report = converted(tmp_path, "--platform", "linux/arm64", "--workspace", "512M")
+    arm = only(report)
+    assert (arm.status, arm.files, done.code) == (Status.SKIPPED, (), 1)
+    assert arm.reason == "trt-rtx artifacts are built on the platform that runs them; run the command there"
 
 
 def test_a_gpu_that_is_refused_is_named_and_none_is_dropped(tmp_path: Path) -> None:
@@ -175,7 +183,7 @@ def test_the_gate_passes_a_graph(tmp_path: Path) -> None:
 def test_the_gate_names_node_operator_and_reason(tmp_path: Path) -> None:
     said = gate(graph(tmp_path, ("Det", ["x"], ["y"], "odd_one", {})), GOOD)
     assert (said["verdict"], said["node"], said["operator"]) == ("failed", "odd_one", "Det")
-    assert said["reason"].startswith("its parser refuses node odd_one (Det): ")
+    assert said["reason"] == "its parser refuses node odd_one (Det): the parser has no operator Det"
 
 
 def test_the_gate_says_what_is_wrong_with_a_profile(tmp_path: Path) -> None:
@@ -190,6 +198,28 @@ def test_what_only_lacks_a_gpu_is_inconclusive(tmp_path: Path) -> None:
     said = gate(graph(tmp_path, ("NonZero", ["x"], ["y"], "finds", {}), out="int64", dynamic=False), {})
     assert said["verdict"] == "inconclusive"
     assert said["reason"].startswith("it refuses NonZero where there is no GPU, TensorRT does not: its ")
+
+
+def test_an_unknown_operator_behind_one_that_lacks_a_gpu_fails(tmp_path: Path) -> None:
+    nodes: Any = [("NonZero", ["x"], ["z"], "finds", {}), ("Det", ["x"], ["y"], "odd_one", {})]
+    for order in (nodes, nodes[::-1]):
+        said = gate(graph(tmp_path, *order, dynamic=False), {})
+        assert (said["verdict"], said["node"], said["operator"]) == ("failed", "odd_one", "Det")
+
+
+def test_what_lacks_a_gpu_is_found_inside_functions(tmp_path: Path) -> None:
+    import onnx
+    from onnx import helper
+
+    file = graph(tmp_path, ("Finder", ["x"], ["y"], "outer", {"domain": "mine"}), out="int64", dynamic=False)
+    model = onnx.load(str(file))
+    inner = [helper.make_node("NonZero", ["a"], ["b"], name="inner")]
+    imports = [helper.make_opsetid("", 18)]
+    model.functions.append(helper.make_function("mine", "Finder", ["a"], ["b"], inner, imports))
+    model.opset_import.append(helper.make_opsetid("mine", 1))
+    onnx.save(model, str(file))
+    said = gate(file, {})
+    assert (said["verdict"], said["operator"]) == ("inconclusive", "NonZero")
 
 
 def test_a_file_that_is_no_graph_fails(tmp_path: Path) -> None:

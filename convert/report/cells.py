@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from convert.outdir import MANIFEST
 from convert.platforms import host_platform
 from convert.providers import CPU
 from convert.records import Check, Latency, Operators, Outcome, Quality, Score
@@ -50,7 +51,7 @@ def row(outcome: Outcome) -> tuple[str, ...]:
 def _size(outcome: Outcome) -> int:
     """Bytes of what is deployed: of an engine that was built from a recipe not the recipe beside it."""
     engines = [file.size for file in outcome.files if file.path.endswith(".engine")]
-    return sum(engines or (file.size for file in outcome.files if not file.path.endswith("manifest.json")))
+    return sum(engines or (file.size for file in outcome.files if not file.path.endswith(MANIFEST)))
 
 
 def _latency_cells(latency: Latency | None) -> tuple[str, str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from convert.outdir import REPORT
+from convert.outdir import MANIFEST, REPORT
 from convert.platforms import folder_of
 from convert.records import Artifact, Outcome, Report, Status
 from convert.report.assemble import hash_files
@@ -30,7 +30,7 @@ def finish_report(folder: Path, report: Report, built: Sequence[tuple[Outcome, A
     for outcome, artifact in built:
         place = _place(folder, outcome)
         if artifact is not None and place.is_dir():
-            write_json(place / "manifest.json", _manifest(report, outcome, artifact))
+            write_json(place / MANIFEST, _manifest(report, outcome, artifact))
     write_json(folder / "golden" / "index.json", report.golden)
     _write_origins(folder, report)
     artifacts = tuple(

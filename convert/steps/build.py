@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from convert.context import ToolchainMissing
 from convert.jobs import Interrupted
+from convert.platforms import host_platform
 from convert.precisions import CALIBRATED, INTEGER
 from convert.qat.ranges import read_ranges
 from convert.records import Artifact, Kind, RouteResult, Status
@@ -99,6 +100,8 @@ def _not_made_for(job: Job) -> str:
     """Why there is no such artifact on the platform; empty where there is."""
     if job.where.platform in job.target.not_on:
         return f"there is no {job.target.name} on {job.where.platform}"
+    if job.target.built_only and job.where.platform != host_platform():
+        return f"{job.target.name} artifacts are built on the platform that runs them; run the command there"
     return ""
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from convert.cases import left_out
 from convert.errors import ConvertError, InputError
 from convert.jobs import Ended
-from convert.outdir import sha256_of
+from convert.outdir import MANIFEST, sha256_of
 from convert.platforms import folder_of
 from convert.records import Artifact, Check, Latency, Outcome, Report, RouteResult, Status
 from convert.records_engine import GpuTimes
@@ -118,7 +118,7 @@ def fold(root: Path, report: Report, outcome: Outcome, result: EngineResult, com
 def _artifact(place: Path, outcome: Outcome, result: EngineResult) -> Artifact:
     recipe = json.loads((place / RECIPE).read_text(encoding="utf-8"))
     asked = recipe.get("settings", {})
-    known = json.loads((place / "manifest.json").read_text(encoding="utf-8"))["settings"]
+    known = _settings(place / MANIFEST)
     built = {"hardware": asked.get("hardware", "none"), "flags": list(asked.get("flags", ()))}
     return Artifact(
         outcome.target,
@@ -132,6 +132,15 @@ def _artifact(place: Path, outcome: Outcome, result: EngineResult) -> Artifact:
         settings={**known, "built_on": result.gpu, **built},
         operators=outcome.operators,
     )
+
+
+def _settings(manifest: Path) -> dict[str, Any]:
+    """What the build of the recipe noted down, such as layers in float32; a folder copied by hand may lack it."""
+    try:
+        found = json.loads(manifest.read_text(encoding="utf-8"))["settings"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _compared(

@@ -74,7 +74,18 @@ def build(trt: Any, onnx: Path, profiles: Profiles, settings: EngineSettings, ca
 def parser_faults(parser: Any) -> list[Fault]:
     """Every error of an ONNX parser."""
     errors = [parser.get_error(index) for index in range(parser.num_errors)]
-    return [Fault(" ".join(error.desc().split()), error.node_name(), error.node_operator() or "?") for error in errors]
+    return [Fault(_reason(error, parser), error.node_name(), error.node_operator() or "?") for error in errors]
+
+
+def _reason(error: Any, parser: Any) -> str:
+    """What the parser says; of an operator that it does not have, that is the bare word ``false``."""
+    said, operator = " ".join(error.desc().split()), error.node_operator() or ""
+    return said if said != "false" or parser.supports_operator(operator) else unknown_operator(operator)
+
+
+def unknown_operator(operator: str) -> str:
+    """The reason against a node whose operator the parser does not have."""
+    return f"the parser has no operator {operator}"
 
 
 def _configure(trt: Any, config: Any, settings: EngineSettings) -> None:
