@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from convert.stages.onnx_nodes import nodes_of_model
 from convert.targets.base import BuildRequest
 from convert.targets.onnx_files import save_graph
 from convert.targets.onnx_float16_layers import layers_to_keep
+from convert.targets.onnx_nodes import nodes_of_model
 from convert.targets.onnx_stepwise import in_order
 
 _MOST_NAMED = 5

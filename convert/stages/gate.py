@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from convert.records_engine import Gate
-from convert.stages.onnx_nodes import nodes_of_model
+from convert.targets.onnx_nodes import nodes_of_model
 from convert.targets.trt_host.building import BuildRefused, Fault, build, unknown_operator
 from convert.targets.trt_host.settings import EngineSettings
 from convert.worker import Channel

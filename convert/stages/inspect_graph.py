@@ -15,9 +15,9 @@ from convert.models.factory import one_line
 from convert.models.load import Loaded
 from convert.models.scripted import for_export
 from convert.records import Kind
-from convert.stages.onnx_nodes import nodes_of_file, qualified
 from convert.stages.randomness import operator_name
 from convert.stages.running import Opened
+from convert.targets.onnx_nodes import nodes_of_file, qualified
 
 #: Namespaces of torch's own operators.
 _OWN = frozenset({"aten", "prims", "prim", "higher_order", "quantized", "quantized_decomposed"})

@@ -14,8 +14,8 @@ from convert.inspect_records import Questions, RouteAnswer
 from convert.models.factory import one_line
 from convert.records import Kind
 from convert.stages.inspect_graph import Exported, targets_of
-from convert.stages.onnx_nodes import nodes_of_file, qualified
 from convert.stages.randomness import operator_name
+from convert.targets.onnx_nodes import nodes_of_file, qualified
 
 #: The opset that all targets of the project read.
 _OPSET = 18

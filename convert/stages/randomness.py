@@ -79,7 +79,7 @@ def watch_run(source: Source, feeds: Feeds) -> tuple[Counter[str], Counter[str]]
 
 def random_in_graph(path: str) -> Counter[str]:
     """How often each operator that draws random numbers stands in an ONNX file, subgraphs and functions included."""
-    from convert.stages.onnx_nodes import nodes_of_file
+    from convert.targets.onnx_nodes import nodes_of_file
 
     return Counter(
         node.op_type
