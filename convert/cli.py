@@ -191,7 +191,7 @@ def cli() -> None:
     help="Prove and time on a device: ssh://user@host or adb:SERIAL; repeatable.",
 )
 @click.option("--gpu", multiple=True, metavar="NAMES", help="GPUs of trt-rtx engines [default: sm86,sm89,sm120].")
-@click.option("--workspace", metavar="SIZE", help="Scratch memory of an engine of trt, such as 2G [default: no limit].")
+@click.option("--workspace", metavar="SIZE", help="Scratch memory of an engine, such as 2G [default: no limit].")
 @click.option(
     "--hardware-compatible",
     metavar="LEVEL",

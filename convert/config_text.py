@@ -97,7 +97,7 @@ def _entries() -> dict[str, tuple[str, Any]]:
         "cpu": ("CPUs to make code for, one for each platform.", ["cortex-a72"]),
         "device": ("Devices to prove and time artifacts on.", ["ssh://user@host"]),
         "gpu": ("Compute capabilities that engines of trt-rtx are for.", ["sm86", "sm89", "sm120"]),
-        "workspace": ("Scratch memory of an engine of trt; without it, the whole memory of the GPU.", "2G"),
+        "workspace": ("Scratch memory of an engine; without it, the whole memory of the GPU.", "2G"),
         "hardware-compatible": (
             "Other GPUs that an engine of trt runs on: none, ampere-plus or same-compute-capability.",
             "none",
