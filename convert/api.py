@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convert.errors import ConversionFailed, ConvertError, InputError
-from convert.outdir import MANIFEST
-from convert.platforms import folder_of, host_platform, named
+from convert.platforms import MANIFEST, folder_of, host_platform, named
 from convert.records import SCHEMA_VERSION, Dim, Outcome, Report, Status
 from convert.serial import read_json
 

@@ -13,8 +13,9 @@ from typing import Any
 
 from convert.errors import ConvertError, InputError
 from convert.jobs import Ended, Limits, Runner, WorkerPython
-from convert.outdir import MANIFEST, REPORT, OutputFolder, full_disk_named
+from convert.outdir import REPORT, OutputFolder, full_disk_named
 from convert.pipeline import exit_code
+from convert.platforms import MANIFEST
 from convert.records import Artifact, Golden, Outcome, Report
 from convert.report.write import ORIGIN, finish_report
 from convert.results import find_results, read_result

@@ -20,7 +20,6 @@ from convert.jobs import has_space
 from convert.toolchains import cache_root
 
 REPORT = "report.json"
-MANIFEST = "manifest.json"
 _NO_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 _HASH_CHUNK = 1 << 20
 

@@ -15,6 +15,9 @@ from convert.errors import InputError
 #: What an artifact's numbers were proven with, in the report.
 EMULATED = "emulated: numbers proven, latency not measured"
 
+#: What an artifact says of itself, beside its files.
+MANIFEST = "manifest.json"
+
 
 @dataclass(frozen=True)
 class Cpu:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from convert.outdir import MANIFEST
-from convert.platforms import host_platform
+from convert.platforms import MANIFEST, host_platform
 from convert.providers import CPU
 from convert.records import Check, Latency, Operators, Outcome, Quality, Score
 from convert.records_engine import Placement

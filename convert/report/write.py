@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from convert.outdir import MANIFEST, REPORT
-from convert.platforms import folder_of
+from convert.outdir import REPORT
+from convert.platforms import MANIFEST, folder_of
 from convert.records import Artifact, Outcome, Report, Status
 from convert.report.assemble import hash_files
 from convert.report.markdown import render

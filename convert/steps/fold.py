@@ -16,8 +16,8 @@ from typing import Any
 from convert.cases import left_out
 from convert.errors import ConvertError, InputError
 from convert.jobs import Ended
-from convert.outdir import MANIFEST, sha256_of
-from convert.platforms import folder_of
+from convert.outdir import sha256_of
+from convert.platforms import MANIFEST, folder_of
 from convert.records import Artifact, Check, Latency, Outcome, Report, RouteResult, Status
 from convert.records_engine import GpuTimes
 from convert.results import RESULT, EngineResult
