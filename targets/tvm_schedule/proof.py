@@ -21,6 +21,10 @@ THREADS, REPEATS = 3, 3
 EPSILON, BASE, PER_ROOT = 2.0**-23, 16.0, 8.0
 
 
+#: LLVM's levels: what is shipped, and one that takes little time over code that serves for comparison only.
+SHIPPED_CODE, PLAIN_CODE = 3, 1
+
+
 @dataclass(frozen=True)
 class Pair:
     """A kernel before and after its schedule."""
@@ -31,8 +35,8 @@ class Pair:
 
 def differences(pairs: Mapping[str, Pair]) -> dict[str, str]:
     """The kernels that cannot be used, and why: built and run on this machine, whatever they are for."""
-    before, unbuilt = _built({name: pair.before for name, pair in pairs.items()})
-    after, wrong = _built({name: pair.after for name, pair in pairs.items()})
+    before, unbuilt = _built({name: pair.before for name, pair in pairs.items()}, PLAIN_CODE)
+    after, wrong = _built({name: pair.after for name, pair in pairs.items()}, SHIPPED_CODE)
     wrong = {name: f"cannot be built: {why}" for name, why in (unbuilt | wrong).items()}
     with _threads() as elsewhere:
         for name in [name for name in pairs if name not in wrong]:
@@ -42,37 +46,37 @@ def differences(pairs: Mapping[str, Pair]) -> dict[str, str]:
     return wrong
 
 
-def _built(kernels: Mapping[str, Any]) -> tuple[dict[str, Callable[..., Any]], dict[str, str]]:
+def _built(kernels: Mapping[str, Any], level: int) -> tuple[dict[str, Callable[..., Any]], dict[str, str]]:
     """The kernels as functions, all in one module where that can be built; and those that cannot be."""
     try:
-        return _functions(kernels), {}
+        return _functions(kernels, level), {}
     except Exception:  # one of them cannot be built: find which
         made: dict[str, Callable[..., Any]] = {}
         wrong: dict[str, str] = {}
         for name, kernel in kernels.items():
             try:
-                made |= _functions({name: kernel})
+                made |= _functions({name: kernel}, level)
             except Exception as error:
                 wrong[name] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
         return made, wrong
 
 
-def _functions(kernels: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
+def _functions(kernels: Mapping[str, Any], level: int) -> dict[str, Callable[..., Any]]:
     import tvm
 
     if not kernels:
         return {}
     module = tvm.IRModule({name: kernel.with_attr("global_symbol", name) for name, kernel in kernels.items()})
-    built = tvm.compile(module, target=_host())
+    built = tvm.tirx.build(module, target=_host(level))
     return {name: built[name] for name in kernels}
 
 
-def _host() -> Any:
+def _host(level: int) -> Any:
     import tvm
 
     cpu = tvm.get_global_func("target.llvm_get_system_cpu", allow_missing=True)
     named = {"mcpu": str(cpu())} if cpu is not None and cpu() else {}
-    return tvm.target.Target({"kind": "llvm", **named})
+    return tvm.target.Target({"kind": "llvm", "opt-level": level, **named})
 
 
 def _reason(kernel: Any, before: Callable[..., Any], after: Callable[..., Any], elsewhere: ThreadPoolExecutor) -> str:
