@@ -1,1 +1,1 @@
-"""Loop schedules for TVM's kernels on CPUs: fixed rules, no search, each result compared with the unscheduled kernel."""
+"""Loop schedules for kernels of TVM on CPUs: fixed rules, no search, each result compared with what TVM makes."""

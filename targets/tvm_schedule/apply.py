@@ -36,7 +36,7 @@ def scheduled(module: Any, target: Any, rules: Mapping[str, Rule] = RULES) -> tu
     try:
         return _all_scheduled(lowered, registers, rules, problem)
     except Exception as error:
-        return module, Report(problem=f"no kernel could be scheduled: {_first_line(error)}")
+        return module, Report(problem=f"no kernel could be scheduled: {first_line(error)}")
 
 
 def _lowered(module: Any, target: Any, registers: Registers) -> tuple[Any, str]:
@@ -44,16 +44,14 @@ def _lowered(module: Any, target: Any, registers: Registers) -> tuple[Any, str]:
     try:
         return fused(relaid(module, registers), target), ""
     except Exception as error:  # whatever TVM's passes raise
-        problem = f"layout and weights stay as they were: {_first_line(error)}"
+        problem = f"layout and weights stay as they were: {first_line(error)}"
     try:
         return fused(module, target), problem
     except Exception as error:
-        return None, f"no kernels could be made: {_first_line(error)}"
+        return None, f"no kernels could be made: {first_line(error)}"
 
 
-def _all_scheduled(
-    module: Any, registers: Registers, rules: Mapping[str, Rule], problem: str
-) -> tuple[Any, Report]:
+def _all_scheduled(module: Any, registers: Registers, rules: Mapping[str, Rule], problem: str) -> tuple[Any, Report]:
     from tvm import tirx
 
     kernels: list[Kernel] = []
@@ -83,7 +81,7 @@ def _one(name: str, function: Any, registers: Registers, rules: Mapping[str, Rul
         parameters = rules[rule](schedule, registers)
         return Kernel(name, rule, parameters), schedule.mod["main"]
     except Exception as error:
-        return Kernel(name, rule, dropped=f"cannot be applied: {_first_line(error)}"), None
+        return Kernel(name, rule, dropped=f"cannot be applied: {first_line(error)}"), None
 
 
 def _with(module: Any, taken: Mapping[str, Any]) -> Any:
@@ -98,8 +96,8 @@ def _with(module: Any, taken: Mapping[str, Any]) -> Any:
     return made
 
 
-def _first_line(error: Exception) -> str:
-    """What a message says in short: TVM's go on with the whole program."""
+def first_line(error: Exception) -> str:
+    """What the message of an exception says, in short: TVM's go on with the whole program."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = next((line for line in lines if line.startswith("Error message:")), lines[0] if lines else "")
     return f"{type(error).__name__}: {told}"[:300]

@@ -45,8 +45,8 @@ ONE = frozenset({"relax.permute_dims", "relax.reshape", "relax.expand_dims", "re
 
 def value_of(expression: Any) -> Array | None:
     """The array of a constant; None for anything else, and for a dtype that numpy lacks."""
-    data = getattr(expression, "value", None) if expression is not None else None
-    data = getattr(expression, "data", None) if data is None else data
+    held = getattr(expression, "value", None)
+    data: Any = getattr(expression, "data", None) if held is None else held
     if not hasattr(data, "numpy"):
         return None
     array: Array = data.numpy()

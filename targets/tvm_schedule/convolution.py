@@ -64,7 +64,7 @@ def convolution(x: Any, weights: Any, window: Window, outputs: int, groups: int,
 
     rule = "conv2d-grouped" if groups > 1 else "conv2d-1x1" if kernel == [1, 1] else "conv2d"
     sums = te.compute((batch, *padded, blocks * columns), total, name=SUM, attrs=marks(rule, tile))
-    return te.compute((batch, *sizes, outputs), lambda *at: sums(*at), name="convert_out")
+    return counted((batch, *sizes, outputs), sums)
 
 
 def depthwise(x: Any, weights: Any, window: Window, tile: DepthwiseTile) -> Any:
@@ -83,7 +83,7 @@ def depthwise(x: Any, weights: Any, window: Window, tile: DepthwiseTile) -> Any:
         return te.sum(source[n, i * down + kh * low, j * right + kw * far, c] * weights[kh, kw, c], axis=[kh, kw])
 
     sums = te.compute((batch, *sizes, padded), total, name=SUM, attrs=marks("depthwise", tile))
-    return te.compute((batch, *sizes, channels), lambda *at: sums(*at), name="convert_out")
+    return counted((batch, *sizes, channels), sums)
 
 
 def _padded(x: Any, window: Window, seen: Sequence[int], channels: int = 0) -> Any:
@@ -96,3 +96,13 @@ def _padded(x: Any, window: Window, seen: Sequence[int], channels: int = 0) -> A
     if not any((top, left, *more, channels)):
         return x
     return topi.nn.pad(x, [0, top, left, 0], [0, *more, channels], name=PAD)
+
+
+def counted(shape: Sequence[Any], sums: Any) -> Any:
+    """The part of ``sums`` that counts: all but what fills up the last tiles."""
+    from tvm import te
+
+    def value(*at: Any) -> Any:
+        return sums(*at)
+
+    return te.compute(tuple(shape), value, name="convert_out")

@@ -15,13 +15,26 @@ def relaid(module: Any, registers: Registers) -> Any:
     import tvm
     from tvm import relax
 
-    steps = [
-        relax.transform.DecomposeOpsForInference(),
-        relax.transform.ConvertLayout({}, _wanted),
-        relax.transform.CanonicalizeBindings(),
-    ]
+    steps = [relax.transform.DecomposeOpsForInference()]
+    if _has_images(module):  # the pass fails on operators that have nothing to do with images
+        steps += [relax.transform.ConvertLayout({}, _wanted)]
+    steps += [relax.transform.CanonicalizeBindings()]
     tidy = [relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination()]
     return tvm.transform.Sequential(tidy)(repacked(tvm.transform.Sequential(steps)(module), registers))
+
+
+def _has_images(module: Any) -> bool:
+    from tvm import relax
+
+    found: list[bool] = []
+
+    def look(node: Any) -> None:
+        found.append(isinstance(node, relax.Call) and bool(_wanted(node)))
+
+    for _, function in module.functions_items():
+        if isinstance(function, relax.Function):
+            relax.analysis.post_order_visit(function, look)
+    return any(found)
 
 
 def _wanted(call: Any) -> dict[str, list[str]]:

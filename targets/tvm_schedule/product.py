@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from convert.targets.tvm_schedule.convolution import counted
 from convert.targets.tvm_schedule.marks import PACK, SUM, marks
 from convert.targets.tvm_schedule.tiles import GemmTile, ceil_div
 
@@ -29,7 +30,13 @@ def dense(x: Any, weights: Any, outputs: int, tile: GemmTile) -> Any:
     """``x [..., M, K]``, ``weights`` as of :func:`pack`; the result is ``[..., M, outputs]``, float32."""
     columns = tile.columns
     return _product(
-        x, x.shape[:-2], outputs, tile, "dense", lambda at, k, o: weights[o // columns, k, o % columns], tuple(x.shape[:-2])
+        x,
+        x.shape[:-2],
+        outputs,
+        tile,
+        "dense",
+        lambda at, k, o: weights[o // columns, k, o % columns],
+        tuple(x.shape[:-2]),
     )
 
 
@@ -76,7 +83,7 @@ def _product(
 
     columns = ceil_div(_plain(outputs), tile.columns) * tile.columns
     sums = te.compute((*whole, columns), total, name=SUM, attrs=marks(rule, tile))
-    return te.compute((*lead, rows, outputs), lambda *at: sums(*at), name="convert_out")
+    return counted((*lead, rows, outputs), sums)
 
 
 def _plain(size: Any) -> Any:

@@ -136,7 +136,7 @@ def _threads() -> Iterator[ThreadPoolExecutor]:
 
 
 def deviation(right: Array, value: Array, terms: int) -> str:
-    """How ``value`` differs from ``right`` by more than the order of a sum of ``terms`` can do; empty where it does not."""
+    """How ``value`` differs by more than another order of sums of ``terms`` can do; empty where it does not."""
     if right.dtype.kind != "f":
         return "" if np.array_equal(right, value) else f"{int(np.sum(right != value))} values are others"
     finite = np.isfinite(right)

@@ -75,7 +75,7 @@ def sizes_of(expression: Any) -> list[int | None] | None:
 
 
 def fits(call: Any) -> bool:
-    """Whether a convolution has a kernel here: float32, a fixed image, and groups of whole vectors or single channels."""
+    """Whether a convolution has a kernel here: float32, a fixed image, groups of whole vectors or single channels."""
     sizes, outputs = sizes_of(call.args[0]), sizes_of(call)
     dtypes = {str(getattr(one.ty, "dtype", "")).removeprefix("T.") for one in (*call.args, call)}
     if sizes is None or outputs is None or dtypes != {"float32"}:
@@ -131,9 +131,10 @@ def _product(call: Any, weights: Array | None, registers: Registers) -> Made | N
     if x is None or y is None or result is None or min(len(x), len(y)) < 2 or 0 in (*x, *y, *result):
         return None
     if weights is not None and weights.ndim == 2:
-        tile = gemm_tile(x[-3] if len(x) > 2 else 1, x[-2], y[-1], registers)
+        outputs = int(weights.shape[1])
+        tile = gemm_tile(x[-3] if len(x) > 2 else 1, x[-2], outputs, registers)
         packed = _constant(product.pack(weights, tile.columns))
-        return partial(product.dense, outputs=y[-1], tile=tile), "dense", (call.args[0], packed)
+        return partial(product.dense, outputs=outputs, tile=tile), "dense", (call.args[0], packed)
     tile = gemm_tile(1, x[-2], y[-1], registers)
     lead = list(call.ty.shape.values)[:-2]
     return partial(product.matmul, lead=lead, tile=tile), "matmul", tuple(call.args)

@@ -76,5 +76,3 @@ def _finish(schedule: Any, last: Any, lanes: int) -> None:
     *groups, lane = blocks.split_vector(schedule, columns, lanes)
     blocks.vectorize(schedule, lane)
     blocks.unroll(schedule, [*rows, *groups])
-
-

@@ -30,13 +30,14 @@ def by_vectors(schedule: Any, block: Any, lanes: int) -> None:
         return
     amount = blocks.work(schedule, loops)
     width = next((one for one in (lanes, lanes // 2) if _fits(schedule, loops[-1], one)), 0)
+    outer, last = list(loops), None
     if width:
-        *outer, last = *loops[:-1], *schedule.split(loops[-1], [None, width])
+        rest, last = schedule.split(loops[-1], [None, width])
+        outer = [*loops[:-1], rest]
     elif amount is not None and len(loops) > 1 and _flat(schedule, block):
         width = next(one for one in (lanes, lanes // 2, lanes // 4, 2, 1) if one and amount % one == 0)
-        *outer, last = schedule.split(schedule.fuse(*loops), [None, width])
-    else:
-        outer, last = list(loops), None
+        rest, last = schedule.split(schedule.fuse(*loops), [None, width])
+        outer = [rest]
     if last is not None:
         blocks.vectorize(schedule, last)
     if outer:

@@ -1,4 +1,4 @@
-"""Parameters of the rules, with defaults from the sizes and the registers. A tuner may choose others of the same kind."""
+"""Parameters of the rules, with defaults from the sizes and the registers; a tuner may choose others."""
 
 from __future__ import annotations
 
