@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers.command import ROOT, importing, python_of
+from helpers.command import ROOT, python_of
 
 from convert.targets.tvm_schedule.constants import folded
 from convert.targets.tvm_schedule.convolution import Window
@@ -42,7 +43,7 @@ CONVOLUTIONS: dict[str, tuple[str, tuple[int, ...], int, int, dict[str, Any]]] =
     "depthwise-seven": ("depthwise", (1, 40, 14, 14), 40, 7, {"group": 40, "pads": [3, 3, 3, 3]}),
     "depthwise-bare": ("depthwise", (1, 64, 8, 9), 64, 3, {"group": 64}),
 }
-#: Name -> rule, shapes of the inputs (a name stands for a size that is known at run time), whether weights are constant.
+#: Name -> rule, shapes of the inputs (a name is a size that is known at run time), whether weights are constant.
 PRODUCTS: dict[str, tuple[str, tuple[tuple[int | str, ...], ...], bool]] = {
     "dense": ("dense", ((64, 48), (48, 32)), True),
     "dense-vector": ("dense", ((1, 17), (17, 1000)), True),
@@ -188,8 +189,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def outcomes(folder: Path, *target: str) -> dict[str, Any]:
-    words = [python_of("tvm"), str(RUN), str(folder), *target]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, env=importing())
+    words = [str(python_of("tvm")), str(RUN), str(folder), *target]
+    path = {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=os.environ | path)
     assert done.returncode == 0, done.stderr[-3000:]
     return dict(json.loads(done.stdout.splitlines()[-1]))
 

@@ -19,8 +19,9 @@ from tvm import relax
 
 from convert.targets.tvm_frontend import import_graph
 from convert.targets.tvm_schedule.apply import scheduled
-from convert.targets.tvm_schedule.proof import Pair, differences
+from convert.targets.tvm_schedule.proof import differences
 from convert.targets.tvm_schedule.rules import RULES
+from helpers.tvm_wrong_kernels import kernels
 
 HOST = {"kind": "llvm", "mcpu": str(tvm.get_global_func("target.llvm_get_system_cpu")())}
 
@@ -56,56 +57,6 @@ def failing(schedule: Any, registers: Any) -> dict[str, Any]:
     """A rule that TVM refuses."""
     schedule.parallel(schedule.get_loops(schedule.get_sblock("convert_sum"))[-1])
     return {"registers": str(registers)}
-
-
-def kernels() -> dict[str, Pair]:
-    """Pairs that must be told from right ones: a race, a wrong index, a write beside the result, and two right ones."""
-    from tvm.script import tirx as T
-
-    @T.prim_func(s_tir=True)
-    def total(x: T.Buffer((64, 65536), "float32"), y: T.Buffer((64,), "float32")) -> None:
-        for i, k in T.grid(64, 65536):
-            with T.sblock("total"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    y[vi] = T.float32(0)
-                y[vi] = y[vi] + x[vi, vk]
-
-    @T.prim_func(s_tir=True)
-    def racing(x: T.Buffer((64, 65536), "float32"), y: T.Buffer((64,), "float32")) -> None:
-        for i in range(64):
-            y[i] = T.float32(0)
-        for k in T.parallel(65536):
-            for i in range(64):
-                y[i] = y[i] + x[i, k]
-
-    @T.prim_func(s_tir=True)
-    def shifted(x: T.Buffer((64, 65536), "float32"), y: T.Buffer((64,), "float32")) -> None:
-        for i, k in T.grid(64, 65536):
-            with T.sblock("total"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    y[vi] = T.float32(0)
-                y[vi] = y[vi] + x[vi, T.min(vk + 1, 65535)]
-
-    @T.prim_func(s_tir=True)
-    def beside(x: T.Buffer((64, 65536), "float32"), y: T.Buffer((64,), "float32")) -> None:
-        for i, k in T.grid(64, 65536):
-            with T.sblock("total"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    y[vi] = T.float32(0)
-                y[vi] = y[vi] + x[vi, vk]
-        for i in range(8):
-            y[64 + i] = T.float32(1)
-
-    @T.prim_func(s_tir=True)
-    def constant(x: T.Buffer((64, 65536), "float32"), y: T.Buffer((64,), "float32")) -> None:
-        for i in range(64):
-            y[i] = T.min(x[i, 0], T.float32(-1e9))
-
-    wrong = {"race": racing, "index": shifted, "beside": beside, "right": total}
-    return {name: Pair(total, after) for name, after in wrong.items()} | {"constant": Pair(constant, constant)}
 
 
 def main(folder: Path, target: dict[str, Any]) -> dict[str, Any]:
