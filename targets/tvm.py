@@ -18,7 +18,8 @@ from convert.targets.base import Arrays, BuildRequest, Route, Session, Target, T
 from convert.targets.casting import cast_exactly
 from convert.targets.onnx import io_as_exported
 from convert.targets.tvm_bucket_build import build_buckets
-from convert.targets.tvm_bucket_engine import Array, BucketEngine, Engine
+from convert.targets.tvm_bucket_engine import BucketEngine, Engine
+from convert.targets.tvm_engine import engine_of
 from convert.targets.tvm_link import lacking
 from convert.targets.versions import installed
 
@@ -155,14 +156,7 @@ def local_engine(file: Path) -> Engine:
     import tvm
     from tvm import relax
 
-    main = relax.VirtualMachine(tvm.runtime.load_module(str(file)), tvm.cpu())["main"]
-
-    def call(feeds: list[Array]) -> list[Array]:
-        result = main(*(tvm.runtime.tensor(np.asarray(feed, order="C")) for feed in feeds))
-        values = [result] if hasattr(result, "numpy") else list(result)
-        return [value.numpy() for value in values]
-
-    return call
+    return engine_of(relax.VirtualMachine(tvm.runtime.load_module(str(file)), tvm.cpu())["main"])
 
 
 class TvmSession(Session):

@@ -1,4 +1,7 @@
-"""Compile one module to one shared library, for this machine's CPU or for another platform."""
+"""Compile one module to one shared library, for this machine's CPU or for another platform.
+
+Its kernels are scheduled by rules; where that fails, or the result is not the source's, it is TVM's own module.
+"""
 
 from __future__ import annotations
 
@@ -12,26 +15,47 @@ from convert.platforms import PLATFORMS, cpu_of, host_platform
 from convert.targets import tvm_link
 from convert.targets.base import BuildRequest
 from convert.targets.elf import problem
+from convert.targets.tvm_engine import engine_of
 from convert.targets.tvm_runner import libraries_for
+from convert.targets.tvm_schedule.apply import first_line, scheduled
+from convert.targets.tvm_schedule.check import unlike
+from convert.targets.tvm_schedule.report import Report
 
 
 def compile_module(module: Any, file: Path, request: BuildRequest) -> dict[str, Any]:
     """Compile ``module`` to the shared library ``file``.
 
     Returns:
-        What stands in the manifest: the settings of the target, and what linked it.
+        What stands in the manifest: the settings of the target, what linked it, and which rules made its kernels.
 
     Raises:
         StageError: nothing here links for the platform, or the linker failed.
     """
+    target = _target(request)
+    shown = {key: _plain(value) for key, value in dict(target.export()).items() if _plain(value) not in (None, [])}
+    planned, report = scheduled(module, target)
+    why, linker = "", {}
+    try:
+        linker = _write(planned, target, file, request)
+        why = _unlike(planned, file, request)
+    except StageError:  # of the linker: no schedule would change that
+        raise
+    except Exception as error:  # whatever TVM raises of what a rule made
+        why = f"it cannot be built: {first_line(error)}"
+    if not why:
+        return {"target": shown, **linker, "schedule": report.summary()}
+    linker = _write(module, target, file, request)
+    return {"target": shown, **linker, "schedule": Report(problem=f"not used: {why}").summary()}
+
+
+def _write(module: Any, target: Any, file: Path, request: BuildRequest) -> dict[str, str]:
+    """The module as a shared library; returns what linked it, where that is not the host's own compiler."""
     import tvm
 
-    target = _target(request)
     library = tvm.compile(module, target=target)
-    shown = {key: _plain(value) for key, value in dict(target.export()).items() if _plain(value) not in (None, [])}
     if request.platform == host_platform():
         library.export_library(str(file), workspace_dir=str(request.scratch))
-        return {"target": shown}
+        return {}
     linker = tvm_link.linker_for(request.platform, request.settings.get("zig", ()))
     if linker is None:
         raise StageError(f"tvm needs {tvm_link.lacking(request.platform)}")
@@ -47,7 +71,26 @@ def compile_module(module: Any, file: Path, request: BuildRequest) -> dict[str, 
     wrong = problem(file, request.platform)
     if wrong:
         raise StageError(f"{linker.name} made a file that {wrong}")
-    return {"target": shown, "linker": linker.name}
+    return {"linker": linker.name}
+
+
+def _unlike(module: Any, file: Path, request: BuildRequest) -> str:
+    """How the scheduled module differs from the source; empty where it does not, or nothing is known of the source.
+
+    What is for another CPU is compiled for this one, with the very same schedules.
+    """
+    import tvm
+    from tvm import relax
+
+    if request.golden is None or "limits" not in request.settings:
+        return ""
+    if request.platform == host_platform() and not request.cpu:
+        code = tvm.runtime.load_module(str(file))
+    else:
+        code = tvm.compile(module, target=_host_target())
+    main = relax.VirtualMachine(code, tvm.cpu())["main"]
+    sizes = [list(parameter.ty.shape.values) for parameter in module["main"].params]
+    return unlike(engine_of(main), sizes, request.golden, request.golden_folder, request.settings["limits"])
 
 
 def _plain(value: Any) -> Any:

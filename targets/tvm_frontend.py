@@ -39,7 +39,7 @@ def known_operators() -> set[str]:
 
 def _added(onnx_frontend: Any) -> dict[str, type]:
     more = {kind: _recurrent(onnx_frontend.OnnxOpConverter, kind) for kind in GATES}
-    return more | {"Resize": _resize(onnx_frontend.Resize)}
+    return more | {"Resize": _resize(onnx_frontend.Resize), "Clip": _clip(onnx_frontend.Clip)}
 
 
 def _recurrent(base: type, kind: str) -> type:
@@ -48,6 +48,24 @@ def _recurrent(base: type, kind: str) -> type:
         return _layer(bb, kind, list(inputs), attributes)
 
     return type(kind, (base,), {"_impl_v7": classmethod(convert)})
+
+
+def _clip(base: Any) -> type:
+    """Clip to constants as operators of Relax; the front end makes kernels of it, which no pass can look into."""
+
+    def convert(cls: type, bb: Any, inputs: Any, attributes: Mapping[str, Any], params: Any) -> Any:
+        from tvm import relax
+
+        del cls
+        x, low, high = (*inputs, None, None)[:3]
+        bounds = [bound.value.numpy() for bound in (low, high) if hasattr(getattr(bound, "value", None), "numpy")]
+        given = sum(bound is not None for bound in (low, high))
+        if len(bounds) != given or any(bound.size != 1 or bound != bound for bound in bounds):  # noqa: PLR0124  (NaN)
+            return base.get_converter(13)(bb, inputs, attributes, params)
+        x = x if low is None else bb.emit(relax.op.maximum(x, low))
+        return x if high is None else bb.emit(relax.op.minimum(x, high))
+
+    return type("Clip", (base,), {"_impl_v11": classmethod(convert), "_impl_v13": classmethod(convert)})
 
 
 def _resize(base: Any) -> type:

@@ -17,6 +17,8 @@ from convert.worker import Channel
 
 #: Routes that compare results themselves, elsewhere or while they build.
 WITH_LIMITS = ("recipe", "engine", "onnx-buckets")
+#: Targets that compare what they made with the source, whatever the route.
+COMPARING = ("tvm",)
 
 
 def run(args: dict[str, Any], channel: Channel) -> Artifact:
@@ -38,7 +40,7 @@ def request_of(args: dict[str, Any]) -> BuildRequest:
     target = load_target(args["target"])
     quantization = from_plain(Quantization, args["quantization"]) if args.get("quantization") else Quantization()
     settings = dict(args.get("settings", {}))
-    if args["route"] in WITH_LIMITS:
+    if args["route"] in WITH_LIMITS or args["target"] in COMPARING:
         settings["limits"] = all_limits(golden, Path(args["golden_folder"]), args["precision"], target.tolerance.floors)
     return BuildRequest(
         target=args["target"],

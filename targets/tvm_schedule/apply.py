@@ -1,0 +1,103 @@
+"""Schedule a module: relayout, one rule per kernel, a comparison of each, and a report of what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from convert.targets.tvm_schedule.layout import fused, relaid
+from convert.targets.tvm_schedule.proof import Pair, differences
+from convert.targets.tvm_schedule.registers import Registers, registers_of
+from convert.targets.tvm_schedule.report import Kernel, Report
+from convert.targets.tvm_schedule.rules import RULES, Rule, rule_for
+
+#: Tells TVM's fusion to leave a kernel alone (relax/op_attr_types.h: kOpaque).
+PATTERN, OPAQUE = "op_pattern", 8
+
+
+def scheduled(module: Any, target: Any, rules: Mapping[str, Rule] = RULES) -> tuple[Any, Report]:
+    """``module`` with its kernels scheduled for the CPU ``target``, ready for ``tvm.compile``.
+
+    Every kernel is run on this machine, before and after, and the rule's result is dropped where the two differ. A rule
+    for another CPU is compared with that CPU's parameters. Nothing is raised: where a step fails, less is scheduled.
+
+    Args:
+        module: an ``IRModule`` of Relax, weights inside.
+        target: ``tvm.target.Target`` of kind llvm.
+        rules: by the names that kernels carry.
+
+    Returns:
+        The module, and what became of each kernel.
+    """
+    registers = registers_of(target)
+    lowered, problem = _lowered(module, target, registers)
+    if lowered is None:
+        return module, Report(problem=problem)
+    try:
+        return _all_scheduled(lowered, registers, rules, problem)
+    except Exception as error:
+        return module, Report(problem=f"no kernel could be scheduled: {first_line(error)}")
+
+
+def _lowered(module: Any, target: Any, registers: Registers) -> tuple[Any, str]:
+    """Kernels in the layout of the rules; in the module's own where that fails, and None where that fails too."""
+    try:
+        return fused(relaid(module, registers), target), ""
+    except Exception as error:  # whatever TVM's passes raise
+        problem = f"layout and weights stay as they were: {first_line(error)}"
+    try:
+        return fused(module, target), problem
+    except Exception as error:
+        return None, f"no kernels could be made: {first_line(error)}"
+
+
+def _all_scheduled(module: Any, registers: Registers, rules: Mapping[str, Rule], problem: str) -> tuple[Any, Report]:
+    from tvm import tirx
+
+    kernels: list[Kernel] = []
+    pairs: dict[str, Pair] = {}
+    for name, function in module.functions_items():
+        if isinstance(function, tirx.PrimFunc):
+            kernel, after = _one(str(name.name_hint), function, registers, rules)
+            kernels.append(kernel)
+            if after is not None:
+                pairs[kernel.name] = Pair(function, after)
+    wrong = differences(pairs)
+    taken = {name: pair.after for name, pair in pairs.items() if name not in wrong}
+    report = [Kernel(one.name, one.rule, one.parameters, wrong.get(one.name, one.dropped)) for one in kernels]
+    return _with(module, taken), Report(tuple(report), problem)
+
+
+def _one(name: str, function: Any, registers: Registers, rules: Mapping[str, Rule]) -> tuple[Kernel, Any]:
+    from tvm import relax, s_tir
+
+    # TVM makes a view of a reshape, and would not know it again.
+    if relax.analysis.has_reshape_pattern(function):
+        return Kernel(name, "none"), None
+    rule = "none"
+    try:
+        schedule = s_tir.Schedule(function)
+        rule = rule_for(schedule)
+        parameters = rules[rule](schedule, registers)
+        return Kernel(name, rule, parameters), schedule.mod["main"]
+    except Exception as error:
+        return Kernel(name, rule, dropped=f"cannot be applied: {first_line(error)}"), None
+
+
+def _with(module: Any, taken: Mapping[str, Any]) -> Any:
+    """The module with these kernels in place of its own; fusion leaves all of them alone from now on."""
+    from tvm import tirx
+
+    made = module.clone() if hasattr(module, "clone") else module
+    for name, function in module.functions_items():
+        if isinstance(function, tirx.PrimFunc):
+            kernel = taken.get(str(name.name_hint), function)
+            made.update_func(name, kernel.with_attr(PATTERN, OPAQUE))
+    return made
+
+
+def first_line(error: Exception) -> str:
+    """What the message of an exception says, in short: TVM's go on with the whole program."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = next((line for line in lines if line.startswith("Error message:")), lines[0] if lines else "")
+    return f"{type(error).__name__}: {told}"[:300]

@@ -1,0 +1,40 @@
+"""What became of each kernel."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel of the module.
+
+    Attributes:
+        name: as in the module.
+        rule: which rule scheduled it; ``none`` where it stays as TVM made it.
+        parameters: of the rule.
+        dropped: why the rule's result is not used; empty where it is.
+    """
+
+    name: str
+    rule: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    dropped: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What became of all kernels; ``problem`` says why the module is TVM's own, where it is."""
+
+    kernels: tuple[Kernel, ...] = ()
+    problem: str = ""
+
+    def summary(self) -> dict[str, Any]:
+        """As it stands in the manifest: how many kernels each rule has, and which results were dropped, and why."""
+        rules = Counter(kernel.rule for kernel in self.kernels if not kernel.dropped)
+        dropped = {one.name: f"{one.rule}: {one.dropped}" for one in self.kernels if one.dropped}
+        shown = {"rules": dict(sorted(rules.items())), "dropped": dropped}
+        return shown | ({"problem": self.problem} if self.problem else {})
