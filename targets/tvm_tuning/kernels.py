@@ -1,0 +1,132 @@
+"""The kernels of a module, each by a hash of its structure that is the same in every run and every model."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+#: Attributes that are part of what a kernel computes; others say how it came about.
+_ESSENTIAL = ("tirx.noalias", "s_tir")
+SCHEDULED = "tirx.is_scheduled"
+_MAIN = "main"
+
+
+@dataclass
+class Kernel:
+    """One kernel.
+
+    Attributes:
+        key: hash of its structure, sixteen hex digits.
+        names: the functions of the module that are this kernel.
+        module: it alone, called ``main``.
+        calls: how often one run of the model calls it.
+        shapes: types and sizes of its arguments, in words.
+    """
+
+    key: str
+    names: list[str]
+    module: Any
+    calls: int
+    shapes: str
+
+
+def lowered(module: Any, target: Any) -> Any:
+    """``module`` with its operators fused into kernels: the first half of what TVM's own compilation does."""
+    import tvm
+    from tvm.relax.backend.cpu_generic import pipeline
+
+    passes = [*pipeline.library_dispatch_passes(target), *pipeline.legalize_passes(target)]
+    with target:
+        return tvm.transform.Sequential(passes)(module)
+
+
+def kernels_of(module: Any) -> tuple[list[Kernel], int]:
+    """The kernels of a lowered module, and how many of its functions have sizes that are not fixed, so cannot be one."""
+    import tvm
+
+    calls = _calls(module)
+    found: dict[str, Kernel] = {}
+    open_sizes = 0
+    for name, function in module.functions_items():
+        if not isinstance(function, tvm.tirx.PrimFunc) or _is_scheduled(function):
+            continue
+        shapes = _shapes(function)
+        if shapes is None:
+            open_sizes += 1
+            continue
+        alone = alone_of(function)
+        key = key_of(alone)
+        kernel = found.setdefault(key, Kernel(key, [], alone, 0, shapes))
+        kernel.names.append(name.name_hint)
+        kernel.calls += calls[name.name_hint]
+    return list(found.values()), open_sizes
+
+
+def key_of(alone: Any) -> str:
+    """The hash of a kernel alone, as :func:`alone_of` gives it."""
+    from tvm_ffi import structural_hash
+
+    return f"{structural_hash(alone) & (2**64 - 1):016x}"
+
+
+def alone_of(function: Any) -> Any:
+    """A module with nothing but ``function``, without what does not change its result."""
+    import tvm
+
+    for name in list(function.attrs.keys()) if function.attrs else []:
+        if name not in _ESSENTIAL:
+            function = function.without_attr(name)
+    return tvm.IRModule({_MAIN: function.with_attr("global_symbol", _MAIN).with_attr("tirx.noalias", True)})
+
+
+def in_place_of(function: Any, scheduled: Any) -> Any:
+    """``scheduled``, made from ``function`` alone, with the attributes that the module around it asks for."""
+    made = scheduled[_MAIN].without_attr("global_symbol")
+    for name, value in (function.attrs or {}).items():
+        if name not in _ESSENTIAL:
+            made = made.with_attr(name, value)
+    return made.with_attr(SCHEDULED, True)
+
+
+def set_of(kernels: Iterable[Kernel]) -> str:
+    """A name for these kernels together."""
+    return hashlib.sha256(" ".join(sorted(kernel.key for kernel in kernels)).encode()).hexdigest()[:32]
+
+
+def _is_scheduled(function: Any) -> bool:
+    return bool(function.attrs and function.attrs.get(SCHEDULED, False))
+
+
+def _shapes(function: Any) -> str | None:
+    """``float32[1, 8] float32[8, 4]``; None where a size is not fixed, or an argument is no array."""
+    import tvm
+
+    words = []
+    for parameter in function.params:
+        if not isinstance(parameter.ty, tvm.tirx.buffer.BufferType):
+            return None
+        if not all(isinstance(size, tvm.tirx.IntImm) for size in parameter.shape):
+            return None
+        words.append(f"{parameter.dtype}[{', '.join(str(int(size)) for size in parameter.shape)}]")
+    return " ".join(words)
+
+
+def _calls(module: Any) -> Counter[str]:
+    """How often each function is called, by name; loops count once."""
+    from tvm import relax
+
+    counted: Counter[str] = Counter()
+
+    def look(node: Any) -> None:
+        if isinstance(node, relax.Call):
+            for value in node.args:
+                if type(value).__name__ == "GlobalVar":
+                    counted[value.name_hint] += 1
+
+    for _, function in module.functions_items():
+        if isinstance(function, relax.Function):
+            relax.analysis.post_order_visit(function, look)
+    return counted
