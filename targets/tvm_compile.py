@@ -13,6 +13,7 @@ from convert.targets import tvm_link
 from convert.targets.base import BuildRequest
 from convert.targets.elf import problem
 from convert.targets.tvm_runner import libraries_for
+from convert.targets.tvm_tuning.build import with_schedules
 
 
 def compile_module(module: Any, file: Path, request: BuildRequest) -> dict[str, Any]:
@@ -26,12 +27,13 @@ def compile_module(module: Any, file: Path, request: BuildRequest) -> dict[str, 
     """
     import tvm
 
-    target = _target(request)
+    target = target_of(request)
+    module, tuning = with_schedules(module, target, request.settings.get("tuning", {}))
     library = tvm.compile(module, target=target)
     shown = {key: _plain(value) for key, value in dict(target.export()).items() if _plain(value) not in (None, [])}
     if request.platform == host_platform():
         library.export_library(str(file), workspace_dir=str(request.scratch))
-        return {"target": shown}
+        return {"target": shown, **tuning}
     linker = tvm_link.linker_for(request.platform, request.settings.get("zig", ()))
     if linker is None:
         raise StageError(f"tvm needs {tvm_link.lacking(request.platform)}")
@@ -47,7 +49,7 @@ def compile_module(module: Any, file: Path, request: BuildRequest) -> dict[str, 
     wrong = problem(file, request.platform)
     if wrong:
         raise StageError(f"{linker.name} made a file that {wrong}")
-    return {"target": shown, "linker": linker.name}
+    return {"target": shown, "linker": linker.name, **tuning}
 
 
 def _plain(value: Any) -> Any:
@@ -59,7 +61,7 @@ def _plain(value: Any) -> Any:
     return None
 
 
-def _target(request: BuildRequest) -> Any:
+def target_of(request: BuildRequest) -> Any:
     """TVM's target for the CPU that was chosen; without a choice this machine's own, or the platform's default."""
     import tvm
 

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from convert.targets.tvm_tuning.identity import settings_of
+
 _CHILD = Path(__file__).with_name("check_child.py")
 _SECONDS = 120.0
 
@@ -65,16 +67,7 @@ def _jobs(candidates: Sequence[Candidate], target: Any) -> dict[str, Any]:
     import tvm
 
     kernels = [{"key": one.key, "module": tvm.ir.save_json(one.module), "trace": one.trace} for one in candidates]
-    return {"target": json.dumps(_plain(dict(target.export()))), "kernels": kernels}
-
-
-def _plain(value: Any) -> Any:
-    """A target's settings as JSON can hold them."""
-    if isinstance(value, dict) or type(value).__name__ == "Map":
-        return {str(key): _plain(item) for key, item in value.items() if not str(key).startswith("feature.")}
-    if isinstance(value, str | int | float | bool) or value is None:
-        return value
-    return [_plain(item) for item in value]
+    return {"target": settings_of(target), "kernels": kernels}
 
 
 def _run(jobs: Path) -> Iterator[tuple[str, Verdict]]:

@@ -30,7 +30,7 @@ def main(file: str) -> None:
     jobs = json.loads(Path(file).read_text(encoding="utf-8"))
     for job in jobs["kernels"]:
         try:
-            said = _check(job, json.loads(jobs["target"]))
+            said = _check(job, jobs["target"])
         except Exception as error:  # whatever a toolkit raises is the end of this kernel only
             lines = str(error).strip().splitlines() or [""]
             said = {"reason": f"{type(error).__name__}: {lines[-1].strip()[:200]}"}
@@ -137,6 +137,7 @@ def _feeds(specs: list[tuple[list[int], str]], kind: str, seed: int) -> list[Any
     least = min((size for shape, _ in specs for size in shape), default=1)
     feeds = []
     for shape, dtype in specs:
+        drawn: Any
         if np.dtype(dtype).kind == "f":
             drawn = rng.normal(size=shape) if kind == "normal" else rng.uniform(0.1, 1.0, size=shape)
         else:

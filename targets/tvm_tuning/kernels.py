@@ -44,7 +44,7 @@ def lowered(module: Any, target: Any) -> Any:
 
 
 def kernels_of(module: Any) -> tuple[list[Kernel], int]:
-    """The kernels of a lowered module, and how many of its functions have sizes that are not fixed, so cannot be one."""
+    """The kernels of a lowered module, and how many more functions have sizes that are not fixed."""
     import tvm
 
     calls = _calls(module)

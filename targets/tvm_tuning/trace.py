@@ -12,11 +12,9 @@ from typing import Any
 _LOOK = ("GetSBlock", "GetLoops", "GetChildBlocks", "GetProducers", "GetConsumers", "GetOutputBlocks")
 _SAMPLE = ("SampleCategorical", "SamplePerfectTile", "SamplePartitionedTile", "SampleComputeLocation")
 _LOOPS = ("Split", "Fuse", "Merge", "Reorder", "AddUnitLoop", "Parallel", "Vectorize", "Unroll")
-_BLOCKS = (
-    ("CacheRead", "CacheWrite", "ComputeAt", "ReverseComputeAt", "ComputeInline", "ReverseComputeInline")
-    + ("DecomposeReduction", "DecomposePadding", "RFactor", "StorageAlign")
-)  # fmt: skip
-KINDS = frozenset((*_LOOK, *_SAMPLE, *_LOOPS, *_BLOCKS, "Annotate", "Unannotate", "EnterPostproc"))
+_PLACE = ("ComputeAt", "ReverseComputeAt", "ComputeInline", "ReverseComputeInline")
+_BLOCKS = ("CacheRead", "CacheWrite", "DecomposeReduction", "DecomposePadding", "RFactor", "StorageAlign")
+KINDS = frozenset((*_LOOK, *_SAMPLE, *_LOOPS, *_PLACE, *_BLOCKS, "Annotate", "Unannotate", "EnterPostproc"))
 #: What may be written on a loop or block; any other pragma could reach the code generator.
 _ANNOTATION = re.compile(r"meta_schedule\.[a-z_]+|pragma_auto_unroll_max_step|pragma_unroll_explicit")
 _WORD = re.compile(r'"?[A-Za-z0-9_.]{1,200}"?')
