@@ -21,6 +21,12 @@ from convert.steps.job import Job
 from convert.steps.places import where
 from convert.steps.tune import cannot_tune, run_tuning, tuning_words
 
+_KEPT = "interrupted; what was measured until then is kept, and the same command goes on from there"
+
+
+class _Interrupted(ConvertError):
+    exit_code = 130
+
 
 def tune_model(options: Options, quiet: bool) -> str:
     """Tune the kernels of the model in ``options``, and give one sentence on what came of it.
@@ -40,6 +46,9 @@ def tune_model(options: Options, quiet: bool) -> str:
                 return _tune(context, lambda text: progress.say("tvm", text))
         except ToolchainMissing as error:
             raise InputError(str(error)) from error
+        except KeyboardInterrupt as error:
+            runner.interrupt()
+            raise _Interrupted(_KEPT) from error
         except BaseException:
             runner.interrupt()
             raise

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +80,6 @@ def _run(jobs: Path) -> Iterator[tuple[str, Verdict]]:
     words = [sys.executable, "-P", "-u", str(_CHILD), str(jobs)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=env)
     try:
-        assert process.stdout is not None  # noqa: S101  (PIPE was asked for)
         for line in _lines(process):
             said = json.loads(line)
             module = tvm.ir.load_json(said["module"]) if said.get("module") else None
@@ -90,14 +91,21 @@ def _run(jobs: Path) -> Iterator[tuple[str, Verdict]]:
 
 def _lines(process: subprocess.Popen[str]) -> Iterator[str]:
     """Whole lines of what the child says, as long as each comes in time."""
-    import selectors
+    said: queue.SimpleQueue[str] = queue.SimpleQueue()
 
-    assert process.stdout is not None  # noqa: S101  (PIPE was asked for)
-    with selectors.DefaultSelector() as ready:
-        ready.register(process.stdout, selectors.EVENT_READ)
-        while ready.select(_SECONDS):
-            line = process.stdout.readline()
-            if not line.endswith("\n"):
-                return
-            if line.startswith("{"):
-                yield line
+    def listen() -> None:
+        assert process.stdout is not None  # noqa: S101  (PIPE was asked for)
+        for line in process.stdout:
+            said.put(line)
+        said.put("")
+
+    threading.Thread(target=listen, daemon=True).start()
+    while True:
+        try:
+            line = said.get(timeout=_SECONDS)
+        except queue.Empty:
+            return
+        if not line.endswith("\n"):
+            return
+        if line.startswith("{"):
+            yield line

@@ -57,9 +57,7 @@ def _check(job: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
 def _words(worst: float) -> str:
     if math.isnan(worst):
         return "its results cannot be compared: random data give no finite numbers"
-    return (
-        f"its results differ from those of the kernel without it by {worst:.3g} times what the order of sums explains"
-    )
+    return f"it differs from the kernel without a schedule by {worst:.3g} times what the order of sums explains"
 
 
 def _scheduled(plain: Any, trace: Any, target: Any) -> Any:
