@@ -90,7 +90,7 @@ _ALL = (
     Toolchain(
         name="tvm-tuning",
         purpose="learns from measured kernels for --tune",
-        requirements=("xgboost-cpu", "filelock"),
+        requirements=("xgboost-cpu", "filelock", "platformdirs"),
         shown=("xgboost-cpu", "filelock"),
         optional=True,
     ),

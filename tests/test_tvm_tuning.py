@@ -218,7 +218,7 @@ def test_an_interrupted_run_keeps_what_it_measured(model: Path, tmp_path: Path, 
 def test_what_cannot_be_tuned_is_said_before_anything_runs(model: Path, tmp_path: Path) -> None:
     done = command.run("tune", model, "--platform", "linux/arm64", "--cpu", "rpi4", cwd=tmp_path)
     assert (done.code, done.stdout) == (2, "")
-    assert done.last_line.startswith("convert: tuning needs a machine with the CPU it is for (linux/arm64 rpi4), and")
+    assert done.last_line.startswith("convert: tuning needs a device with the CPU it is for (linux/arm64 rpi4), and")
     done = command.run(model, "--target", "onnx", "--tune", "5x", cwd=tmp_path)
     assert (done.code, done.last_line[:56]) == (2, "convert: --tune '5x' is about kernels of tvm, and --targ")
 

@@ -105,15 +105,20 @@ def test_a_budget_counts_over_all_runs() -> None:
     assert minutes.left == 0
 
 
-def test_only_this_host_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_this_host_and_devices_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("convert.steps.tune.host_platform", lambda: "linux/amd64")
     assert cannot_tune(Where("linux/amd64"), {}) == ""
     for cpus, cpu in (({}, "generic"), ({"linux/arm64": "cortex-a72"}, "cortex-a72")):
         assert cannot_tune(Where("linux/arm64"), cpus) == (
-            f"tuning needs a machine with the CPU it is for (linux/arm64 {cpu}), and candidates are timed on this host "
-            "only; what an earlier run or --tuning-db has for that CPU was used, since times of this host say nothing "
-            "about another"
+            f"tuning needs a device with the CPU it is for (linux/arm64 {cpu}), and none was given with --device; what "
+            "an earlier run or --tuning-db has for that CPU is used, since times of this host or of an emulator say "
+            "nothing about it"
         )
+    emulated = {"kind": "emulated", "platform": "linux/arm64", "cpu": "cortex-a53"}
+    assert "(linux/arm64 generic)" in cannot_tune(Where("linux/arm64", emulated), {})
+    assert (
+        cannot_tune(Where("linux/arm64", {"kind": "device", "name": "ssh://pi", "platform": "linux/arm64"}), {}) == ""
+    )
     assert "(linux/amd64 x86-64-v3)" in cannot_tune(Where("linux/amd64"), {"linux/amd64": "x86-64-v3"})
 
 

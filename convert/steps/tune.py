@@ -42,12 +42,14 @@ def tune_before(job: Job, route: Route, graph: Graph | None) -> tuple[str, ...]:
 def cannot_tune(where: Where, cpus: Mapping[str, str]) -> str:
     """Why kernels for the CPU of ``where`` cannot be timed; empty where they can."""
     platform, name = where.platform, cpus.get(where.platform, "")
-    if platform == host_platform() and not name and where.args is None:
+    if where.args is not None and where.args["kind"] == "device":
+        return ""
+    if platform == host_platform() and not name:
         return ""
     cpu = f"{platform} {cpu_of(platform, name).name}"
     return (
-        f"tuning needs a machine with the CPU it is for ({cpu}), and candidates are timed on this host only; what an "
-        "earlier run or --tuning-db has for that CPU was used, since times of this host say nothing about another"
+        f"tuning needs a device with the CPU it is for ({cpu}), and none was given with --device; what an earlier run "
+        "or --tuning-db has for that CPU is used, since times of this host or of an emulator say nothing about it"
     )
 
 
@@ -62,7 +64,7 @@ def run_tuning(job: Job, route: Route, graph: Graph) -> Ended:
         f"{job.label}-tune",
         context.python(_TARGET, TOOLCHAIN),
         "tune",
-        build_args(job, route, graph, None, folder) | {"tune": budget},
+        build_args(job, route, graph, None, folder) | {"tune": budget, "place": job.where.args},
         lambda text: job.say(f"tuning: {text}"),
         most,
     )

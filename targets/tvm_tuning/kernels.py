@@ -24,6 +24,7 @@ class Kernel:
         module: it alone, called ``main``.
         calls: how often one run of the model calls it.
         shapes: types and sizes of its arguments, in words.
+        results: how many of its last arguments are what it gives.
     """
 
     key: str
@@ -31,6 +32,7 @@ class Kernel:
     module: Any
     calls: int
     shapes: str
+    results: int = 1
 
 
 def lowered(module: Any, target: Any) -> Any:
@@ -47,7 +49,7 @@ def kernels_of(module: Any) -> tuple[list[Kernel], int]:
     """The kernels of a lowered module, and how many more functions have sizes that are not fixed."""
     import tvm
 
-    calls = _calls(module)
+    calls, inputs = _calls(module)
     found: dict[str, Kernel] = {}
     open_sizes = 0
     for name, function in module.functions_items():
@@ -59,7 +61,8 @@ def kernels_of(module: Any) -> tuple[list[Kernel], int]:
             continue
         alone = alone_of(function)
         key = key_of(alone)
-        kernel = found.setdefault(key, Kernel(key, [], alone, 0, shapes))
+        results = len(function.params) - inputs.get(name.name_hint, len(function.params) - 1)
+        kernel = found.setdefault(key, Kernel(key, [], alone, 0, shapes, results))
         kernel.names.append(name.name_hint)
         kernel.calls += calls[name.name_hint]
     return list(found.values()), open_sizes
@@ -114,19 +117,22 @@ def _shapes(function: Any) -> str | None:
     return " ".join(words)
 
 
-def _calls(module: Any) -> Counter[str]:
-    """How often each function is called, by name; loops count once."""
+def _calls(module: Any) -> tuple[Counter[str], dict[str, int]]:
+    """How often each function is called, by name, where loops count once; and how many inputs a call gives it."""
     from tvm import relax
 
     counted: Counter[str] = Counter()
+    inputs: dict[str, int] = {}
 
     def look(node: Any) -> None:
         if isinstance(node, relax.Call):
-            for value in node.args:
+            for value, after in zip(node.args, [*node.args[1:], None], strict=True):
                 if type(value).__name__ == "GlobalVar":
                     counted[value.name_hint] += 1
+                    if isinstance(after, relax.Tuple):
+                        inputs[value.name_hint] = len(after.fields)
 
     for _, function in module.functions_items():
         if isinstance(function, relax.Function):
             relax.analysis.post_order_visit(function, look)
-    return counted
+    return counted, inputs

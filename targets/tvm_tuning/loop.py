@@ -83,8 +83,10 @@ class Tuner:
                 return
             some = tasks[start : start + BATCH]
             self.say(f"timing {start + 1} to {start + len(some)} of {len(tasks)} kernels as they are")
-            modules = [task.kernel.module for task in some]
-            for task, seconds in zip(some, self.measure(modules, [arguments_of(one) for one in modules]), strict=True):
+            kernels = [task.kernel for task in some]
+            modules = [kernel.module for kernel in kernels]
+            times = self.measure(kernels, modules, [arguments_of(one) for one in modules])
+            for task, seconds in zip(some, times, strict=True):
                 if not isinstance(seconds, str):
                     self._learned(task, Workload(untuned=min(seconds)), 0)
 
@@ -100,7 +102,8 @@ class Tuner:
         if not candidates:
             task.exhausted = True
             return
-        times = self.measure([one.sch.mod for one in candidates], [one.args_info for one in candidates])
+        modules, arguments = [one.sch.mod for one in candidates], [one.args_info for one in candidates]
+        times = self.measure([task.kernel] * len(candidates), modules, arguments)
         before = task.cost
         self.budget.done += len(candidates)
         self._learned(task, Workload(records=task.search.learn(candidates, times)), len(candidates))

@@ -14,7 +14,7 @@ from convert.targets.tvm_tuning.identity import for_search, identity_of
 from convert.targets.tvm_tuning.intrinsics import leave_out_foreign
 from convert.targets.tvm_tuning.kernels import kernels_of, lowered, set_of
 from convert.targets.tvm_tuning.loop import Tuner
-from convert.targets.tvm_tuning.measure import Local, Measurer
+from convert.targets.tvm_tuning.measure import Measurer
 from convert.targets.tvm_tuning.records import Records, Spent, Workload
 from convert.targets.tvm_tuning.search import Space
 
@@ -24,7 +24,7 @@ def tune(
     target: Any,
     asked: Mapping[str, Any],
     say: Callable[[str], None],
-    measure: Measurer | None = None,
+    measure: Callable[[], Measurer],
     space: Space | None = None,
 ) -> Tuned:
     """Look for schedules for the kernels of ``module``, and keep each batch of what was measured.
@@ -34,7 +34,7 @@ def tune(
         target: TVM's target.
         asked: ``trials`` or ``seconds``; ``folder`` of databases, and ``file`` of a further one to begin with.
         say: is told what is being done.
-        measure: where candidates are timed [default: here].
+        measure: gives where candidates are timed; is asked only if there are any.
         space: where schedules come from; None for TVM's own rules.
     """
     leave_out_foreign()
@@ -55,8 +55,7 @@ def tune(
         update(file, identity, change)
 
     if kernels and budget.left:
-        where = measure or Local(for_search(target))
-        Tuner(kernels, for_search(target), known.workloads, budget, where, keep, say, space).run()
+        Tuner(kernels, for_search(target), known.workloads, budget, measure(), keep, say, space).run()
     return _summary(kernels, open_sizes, known_schedules(identity, asked)[0], budget, file)
 
 
