@@ -48,7 +48,7 @@ ARM64 := $(shell . /etc/os-release 2>/dev/null; \
 
 # Always asked: the cache folder may be cleared at any time, and the answer takes a fraction of a second.
 toolchains: tools $(MADE) ## the environments of the converters that cannot share one, in the user's cache folder
-	$(BIN)/convert toolchain install onnx2tf tvm trt-rtx $(ARM64)
+	$(BIN)/convert toolchain install onnx2tf tvm tvm-tuning trt-rtx $(ARM64)
 
 tools:
 	@sh scripts/check-compiler.sh

@@ -20,6 +20,7 @@ from convert.cli_inspect import inspect
 from convert.cli_qat import qat
 from convert.cli_recipe import build_recipe, merge
 from convert.cli_sensitivity import sensitivity
+from convert.cli_tune import tune, tuning
 from convert.cli_types import AnyPath, Count, Number, Seconds
 from convert.errors import ConvertError
 from convert.texts import one_line
@@ -214,6 +215,12 @@ def cli() -> None:
 @click.option(
     "--max-cpu-ops", metavar="SHARE", help="Fail where more operators than 0%, 2.5%, … run on the CPU all the same."
 )
+@click.option("--tune", metavar="TRIALS|MINUTES", help="Look for faster kernels of tvm: 500 trials, or 10m.")
+@click.option(
+    "--tuning-db",
+    metavar="FILE",
+    help="Tuned kernels for tvm from a file, besides those tuned here; none for neither.",
+)
 @click.option("--allow-deferred", is_flag=True, help="Exit with 0 although something is deferred to another host.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress, only the table.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
@@ -319,6 +326,12 @@ cli.add_command(sensitivity)
 
 
 cli.add_command(qat)
+
+
+cli.add_command(tune)
+
+
+cli.add_command(tuning)
 
 
 cli.add_command(build_recipe)

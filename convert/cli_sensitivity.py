@@ -13,7 +13,7 @@ _NOT_HERE = frozenset(
     {"model", "target", "precision", "out", "bench_seconds", "allow_deferred", "jobs", "quiet", "debug"}
     | {"auto_mixed", "require_full_integer", "io_type", "min_sqnr", "metric", "max_drop", "platform", "cpu", "device"}
     | {"gpu", "workspace", "hardware_compatible", "engine_flags"}
-    | {"provider", "max_cpu_ops"}
+    | {"provider", "max_cpu_ops", "tune", "tuning_db"}
 )
 
 
@@ -69,6 +69,7 @@ def _options(model: str, given: dict[str, Any]) -> Any:
     # Layers are ranked on the CPU, and no engine is built.
     values |= {"out": Path("unused"), "provider": "cpu", "max_cpu_ops": None}
     values |= {"gpu": (), "workspace": None, "hardware_compatible": None, "engine_flags": ()}
+    values |= {"tune": None, "tuning_db": None}
     options = settle(model, values, used)
     for name, chosen in (("--target", options.targets), ("--precision", options.precisions)):
         if len(chosen) != 1:

@@ -130,6 +130,10 @@ def _data(value: Any, folder: Path) -> str:
     return "random" if value == "random" else _file_or_factory(value, folder)
 
 
+def _file_or_none(value: Any, folder: Path) -> str:
+    return "none" if value == "none" else str(folder / _text(value, folder))
+
+
 def _constants(value: Any, folder: Path) -> tuple[str, ...]:
     """A table of values by name, or texts as on the command line."""
     if not isinstance(value, dict):
@@ -184,5 +188,7 @@ KEYS: dict[str, Key] = {
     "engine-flag": Key("engine_flags", 'names of flags, as "refit" or a list of such', _texts),
     "provider": Key("provider", '"cpu", "cuda" or "tensorrt"', _choice(*PROVIDERS)),
     "max-cpu-ops": Key("max_cpu_ops", 'a percentage, as "2.5%"', _text),
+    "tune": Key("tune", 'a number of trials, as 500, or of minutes, as "10m"', _memory),
+    "tuning-db": Key("tuning_db", 'a file, as "pi.json", or the word "none"', _file_or_none),
     "allow-deferred": Key("allow_deferred", "true or false", _flag),
 }

@@ -105,6 +105,8 @@ def _entries() -> dict[str, tuple[str, Any]]:
         "engine-flag": ("Of engines of trt: refit, strip-plan, version-compatible.", ["refit"]),
         "provider": ("What onnxruntime runs onnx on: cpu, cuda or tensorrt.", "cpu"),
         "max-cpu-ops": ("Largest share of operators that may run on the CPU under another provider.", "0%"),
+        "tune": ("Look for faster kernels of tvm: a number of trials, or of minutes as 10m.", "500"),
+        "tuning-db": ("Tuned kernels for tvm from a file; none for neither those nor the ones tuned here.", "pi.json"),
         "allow-deferred": ("Exit with 0 although something is deferred to another host.", False),
     }
 

@@ -98,11 +98,18 @@ class Context:
         except ToolchainMissing as error:
             raise InputError(str(error)) from None
 
-    def run(self, name: str, python: WorkerPython, stage: str, args: dict[str, Any], say: Say | None = None) -> Ended:
-        """Run one stage in a worker and count its time."""
-        ended = self.runner.run(
-            name, python, stage, to_plain(args), say, self.options.threads if stage == "check" else None
-        )
+    def run(
+        self,
+        name: str,
+        python: WorkerPython,
+        stage: str,
+        args: dict[str, Any],
+        say: Say | None = None,
+        seconds: float | None = None,
+    ) -> Ended:
+        """Run one stage in a worker and count its time; ``seconds`` takes the place of ``--timeout``."""
+        threads = self.options.threads if stage == "check" else None
+        ended = self.runner.run(name, python, stage, to_plain(args), say, threads, seconds)
         with self._lock:
             self.worker_seconds[stage] = self.worker_seconds.get(stage, 0.0) + ended.seconds
         return ended

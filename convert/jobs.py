@@ -248,15 +248,17 @@ class Runner:
         *,
         threads: int | None = None,
         commands: bool = False,
+        seconds: float | None = None,
     ) -> Worker:
-        """Start a worker; ``name`` becomes the name of its log."""
+        """Start a worker; ``name`` becomes the name of its log, and ``seconds`` is a limit of its own."""
         with self._lock:
             if self.stop.is_set():
                 raise Interrupted
             self._count += 1
             safe = f"{self._count:02d}-{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}"
             # One that takes commands lives as long as it is asked things; each answer has its own limit.
-            limits = replace(self._limits, seconds=float("inf")) if commands else self._limits
+            own = float("inf") if commands else seconds
+            limits = self._limits if own is None else replace(self._limits, seconds=own)
             worker = Worker(
                 self._work / safe, self._logs / f"{safe}.log", python, stage, args, limits, threads, commands
             )
@@ -279,10 +281,11 @@ class Runner:
         args: dict[str, Any],
         say: Callable[[str], None] | None = None,
         threads: int | None = None,
+        seconds: float | None = None,
     ) -> Ended:
         """Start a worker, pass its progress on to ``say``, and wait for its end."""
         try:
-            worker = self.start(name, python, stage, args, threads=threads)
+            worker = self.start(name, python, stage, args, threads=threads, seconds=seconds)
         except CannotWrite as error:
             return Ended(Answer("crash", str(error)), 0.0, self._logs / "none.log")
         except OSError as error:

@@ -14,6 +14,7 @@ from convert.paths import is_folder
 from convert.platforms import host_platform
 from convert.records import Device, Dim, InputSpec, ModelRef, Quantization
 from convert.records_engine import EngineOptions
+from convert.records_tuning import Tuning
 from convert.targets import TARGETS, load_target
 from convert.targets.base import Target
 
@@ -45,6 +46,7 @@ class Options:
         engine: what was asked of engines.
         provider: what onnxruntime runs on: ``cpu``, ``cuda`` or ``tensorrt``.
         max_cpu_ops: largest share of operators, 0 to 1, that may run on the CPU under another provider; None for any.
+        tuning: what was asked for schedules of tvm.
     """
 
     ref: ModelRef
@@ -69,6 +71,7 @@ class Options:
     engine: EngineOptions = field(default_factory=EngineOptions)
     provider: str = "cpu"
     max_cpu_ops: float | None = None
+    tuning: Tuning = field(default_factory=Tuning)
 
     @property
     def work(self) -> tuple[tuple[Target, str], ...]:

@@ -29,6 +29,7 @@ from convert.quantize_options import settle_quantization
 from convert.records import ModelRef
 from convert.remote.devices import look_at, parse_devices
 from convert.texts import shown
+from convert.tuning_options import settle_tuning
 
 
 def settle(model: str, given: dict[str, Any], used: Used | None) -> Options:
@@ -73,6 +74,7 @@ def _settle(model: str, given: dict[str, Any], used: Used | None) -> Options:
         config=used,
         quantization=settle_quantization(given, precisions),
         engine=settle_engine(given, targets),
+        tuning=settle_tuning(given, targets),
         **elsewhere,
         **settle_provider(given, targets, elsewhere["platforms"], elsewhere["devices"]),
     )

@@ -88,6 +88,13 @@ _ALL = (
         shown=("apache-tvm", "apache-tvm-ffi", "onnx", "numpy"),
     ),
     Toolchain(
+        name="tvm-tuning",
+        purpose="learns from measured kernels for --tune",
+        requirements=("xgboost-cpu", "filelock", "platformdirs"),
+        shown=("xgboost-cpu", "filelock"),
+        optional=True,
+    ),
+    Toolchain(
         name="trt-rtx",
         purpose="tries on the CPU whether TensorRT takes the graph",
         requirements=("tensorrt-rtx", "onnx", "numpy"),

@@ -44,6 +44,7 @@ STAGES: dict[str, str] = {
     "quality": "convert.stages.quality:run",
     "score": "convert.stages.score:run",
     "sensitivity": "convert.stages.sensitivity:run",
+    "tune": "convert.stages.tune:run",
 }
 
 

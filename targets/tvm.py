@@ -74,7 +74,7 @@ class Tvm(Target):
     def _build(self, request: BuildRequest) -> Artifact:
         if request.route == "onnx-buckets":
             return _in_buckets(request)
-        module = _from_program(request) if request.route == "exported-program" else _from_onnx(request)
+        module = _from_program(request) if request.route == "exported-program" else graph_module(request)
         return _artifact(request, (FILE,), tvm_compile.compile_module(module, request.folder / FILE, request))
 
     def open(self, artifact: Artifact, folder: Path, threads: int) -> Session:
@@ -111,17 +111,17 @@ def _in_buckets(request: BuildRequest) -> Artifact:
     here = replace(request, platform=host_platform(), cpu="")
 
     def compile_here(sizes: Mapping[str, int], file: Path) -> None:
-        settings.update(tvm_compile.compile_module(_from_onnx(request, sizes), file, here))
+        settings.update(tvm_compile.compile_module(graph_module(request, sizes), file, here))
 
     def compile_there(sizes: Mapping[str, int], file: Path) -> None:
-        settings.update(tvm_compile.compile_module(_from_onnx(request, sizes), file, request))
+        settings.update(tvm_compile.compile_module(graph_module(request, sizes), file, request))
 
     foreign = request.platform != here.platform or request.cpu
     made = build_buckets(request, compile_here, local_engine, compile_there if foreign else None)
     return _artifact(request, made.files, settings, made.note, **made.settings)
 
 
-def _from_onnx(request: BuildRequest, sizes: Mapping[str, int] | None = None) -> Any:
+def graph_module(request: BuildRequest, sizes: Mapping[str, int] | None = None) -> Any:
     """The graph as a module of Relax, with dynamic sizes or with ``sizes``."""
     import onnx
 

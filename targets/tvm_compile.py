@@ -20,6 +20,7 @@ from convert.targets.tvm_runner import libraries_for
 from convert.targets.tvm_schedule.apply import first_line, scheduled
 from convert.targets.tvm_schedule.check import unlike
 from convert.targets.tvm_schedule.report import Report
+from convert.targets.tvm_tuning.build import Schedules
 
 
 def compile_module(module: Any, file: Path, request: BuildRequest) -> dict[str, Any]:
@@ -31,21 +32,31 @@ def compile_module(module: Any, file: Path, request: BuildRequest) -> dict[str, 
     Raises:
         StageError: nothing here links for the platform, or the linker failed.
     """
-    target = _target(request)
+    target = target_of(request)
     shown = {key: _plain(value) for key, value in dict(target.export()).items() if _plain(value) not in (None, [])}
-    planned, report = scheduled(module, target)
-    why, linker = "", {}
+    tuned = Schedules.of(target, request.settings.get("tuning", {}))
+    problems: list[str] = []
+    for kernels in (tuned, None) if tuned is not None else (None,):
+        planned, report = scheduled(module, target, tuned=kernels)
+        why, linker = _tried(planned, target, file, request)
+        if not why:
+            found = {} if kernels is None else {"tuning": kernels.said()}
+            return {"target": shown, **linker, "schedule": report.summary(problems), **found}
+        problems.append(f"{'what was tuned' if kernels else 'the rules'}: {why}")
+    linker = _write(module, target, file, request)
+    return {"target": shown, **linker, "schedule": Report().summary(problems)}
+
+
+def _tried(module: Any, target: Any, file: Path, request: BuildRequest) -> tuple[str, dict[str, str]]:
+    """Write a scheduled module; returns why it cannot be used, else nothing, and what linked it."""
+    linker: dict[str, str] = {}
     try:
-        linker = _write(planned, target, file, request)
-        why = _unlike(planned, file, request)
+        linker = _write(module, target, file, request)
+        return _unlike(module, file, request), linker
     except StageError:  # of the linker: no schedule would change that
         raise
     except Exception as error:  # whatever TVM raises of what a rule made
-        why = f"it cannot be built: {first_line(error)}"
-    if not why:
-        return {"target": shown, **linker, "schedule": report.summary()}
-    linker = _write(module, target, file, request)
-    return {"target": shown, **linker, "schedule": Report(problem=f"not used: {why}").summary()}
+        return f"it cannot be built: {first_line(error)}", linker
 
 
 def _write(module: Any, target: Any, file: Path, request: BuildRequest) -> dict[str, str]:
@@ -102,7 +113,7 @@ def _plain(value: Any) -> Any:
     return None
 
 
-def _target(request: BuildRequest) -> Any:
+def target_of(request: BuildRequest) -> Any:
     """TVM's target for the CPU that was chosen; without a choice this machine's own, or the platform's default."""
     import tvm
 

@@ -35,10 +35,10 @@ class TvmElsewhere(TimedSession):
         self._folder = folder
         self._threads = threads
         self._place = place
-        self._libraries = _libraries(artifact, folder, place.platform)
+        self._libraries = _shipped(artifact, folder, place.platform)
         self._remotes: dict[str, Remote] = {}
         self._last: Remote | None = None
-        self._runner = _runner(place.platform, self._libraries)
+        self._runner = runner_of(place.platform, self._libraries)
         self._session = TvmSession(artifact, self._load)
         self._remote(artifact.files[0])
 
@@ -80,14 +80,25 @@ class TvmElsewhere(TimedSession):
             remote.close()
 
 
-def _libraries(artifact: Artifact, folder: Path, platform: str) -> dict[str, Path]:
+def _shipped(artifact: Artifact, folder: Path, platform: str) -> dict[str, Path]:
     """The runtime that lies beside the artifact, as it is shipped; else that of a toolchain.
 
     Artifacts of this host have none beside them, nor have those for Android, which it is not built for.
     """
-    needed = libraries_for(folder / name for name in artifact.files if name not in _ALL)
+    modules = [folder / name for name in artifact.files if name not in _ALL]
+    needed = libraries_for(modules)
     if set(needed) <= set(artifact.files):
         return {name: folder / name for name in needed}
+    return libraries_of(modules, platform)
+
+
+def libraries_of(modules: Sequence[Path], platform: str) -> dict[str, Path]:
+    """The runtime that ``modules`` need, from a toolchain.
+
+    Raises:
+        StageError: the toolchain is not installed.
+    """
+    needed = libraries_for(modules)
     if platform == host_platform():
         return _installed_libraries(needed)
     emulation = find_emulation()
@@ -111,7 +122,8 @@ def _installed_libraries(names: Sequence[str]) -> dict[str, Path]:
     return {name: packages / PLACES[name] for name in names}
 
 
-def _runner(platform: str, libraries: Mapping[str, Path]) -> Path:
+def runner_of(platform: str, libraries: Mapping[str, Path]) -> Path:
+    """The program for ``platform``, compiled once."""
     emulation = find_emulation()
     zig = () if emulation is None else emulation.zig
     return runner_for(platform, _site_packages() / "tvm_ffi/include", libraries, zig, cache_root() / "runners")

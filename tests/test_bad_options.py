@@ -37,7 +37,7 @@ PLATFORMS = (
     "(several with commas between them)"
 )
 DEVICES = "; write ssh://user@host, ssh://user@host:port or adb:SERIAL"
-TOOLCHAINS = "; choose one of core, onnx2tf, tvm, trt-rtx, trt, arm64-emulation"
+TOOLCHAINS = "; choose one of core, onnx2tf, tvm, tvm-tuning, trt-rtx, trt, arm64-emulation"
 
 
 @pytest.fixture(autouse=True)

@@ -163,11 +163,11 @@ def refused(place: Path, line: str, *more: str) -> Done:
         ("digits.pt2 -t onnx --out nets.py", "--out PLACE/nets.py is a file; choose a folder"),
         (
             "toolchain install nope",
-            "there is no toolchain 'nope'; choose one of core, onnx2tf, tvm, trt-rtx, trt, arm64-emulation",
+            "there is no toolchain 'nope'; choose one of core, onnx2tf, tvm, tvm-tuning, trt-rtx, trt, arm64-emulation",
         ),
         (
             "toolchain remove nope",
-            "there is no toolchain 'nope'; choose one of core, onnx2tf, tvm, trt-rtx, trt, arm64-emulation",
+            "there is no toolchain 'nope'; choose one of core, onnx2tf, tvm, tvm-tuning, trt-rtx, trt, arm64-emulation",
         ),
     ],
 )

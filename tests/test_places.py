@@ -127,7 +127,7 @@ def test_the_worker_says_that_the_toolchain_is_gone(monkeypatch: pytest.MonkeyPa
     found = looked_up("linux/arm64")
     assert found.args is not None
     with pytest.raises(StageError, match="the toolchain arm64-emulation is gone; get it with `convert"):
-        opening._place(found.args)
+        opening.place_of(found.args)
 
 
 def test_a_toolchain_that_is_not_whole_is_said_before_anything_is_built(monkeypatch: pytest.MonkeyPatch) -> None:

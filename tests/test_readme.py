@@ -15,6 +15,9 @@ from convert import cli, run_options
 from convert.records import Device
 from convert.remote.devices import Transport
 from convert.report.cells import COLUMNS
+from convert.targets.tvm_tuning.database import write
+from convert.targets.tvm_tuning.records import Identity, Records
+from convert.tuning_options import tvm_version
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 DIGITS = ROOT / "models" / "digits"
@@ -36,6 +39,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copy(DIGITS / "samples.npz", tmp_path / "images.npz")
     shutil.copy(DIGITS / "weights.pt", tmp_path / "weights.pt")
     (tmp_path / "net.py").write_text("def make_model(): ...\nclass Net: ...\n", encoding="utf-8")
+    write(tmp_path / "pi.json", Records(Identity(tvm_version() or "1", "aarch64", "cortex-a72")))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -231,7 +231,7 @@ def test_the_running_interpreter_never_serves_where_pins_conflict(
 
 
 def test_an_unknown_name_is_an_error() -> None:
-    message = "there is no toolchain 'tf'; choose one of core, onnx2tf, tvm, trt-rtx, trt, arm64-emulation"
+    message = "there is no toolchain 'tf'; choose one of core, onnx2tf, tvm, tvm-tuning, trt-rtx, trt, arm64-emulation"
     for call in (toolchains.find, toolchains.status, toolchains.remove, toolchains.install_command):
         with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
             call("tf")

@@ -24,7 +24,7 @@ def open_in(where: Mapping[str, Any], artifact: Artifact, folder: Path, threads:
     Raises:
         StageError: it does not load there.
     """
-    place = _place(where)
+    place = place_of(where)
     try:
         return _Whole(load_target(artifact.target).open_elsewhere(artifact, folder, threads, place), place)
     except BaseException:
@@ -56,7 +56,12 @@ class _Whole(TimedSession):
             self._place.close()
 
 
-def _place(where: Mapping[str, Any]) -> Place:
+def place_of(where: Mapping[str, Any]) -> Place:
+    """The place that ``where`` names.
+
+    Raises:
+        StageError: it is gone.
+    """
     if where["kind"] == "device":
         return OnDevice(parse_device(where["name"]), where["platform"])
     emulation = find_emulation()

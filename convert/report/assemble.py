@@ -82,6 +82,7 @@ def _options(context: Context) -> dict[str, Any]:
         "devices": [device.name for device in options.devices],
         "allow_deferred": options.allow_deferred,
         "engine": to_plain(options.engine),
+        "tuning": to_plain(options.tuning),
         "least_sqnr": options.quantization.least_sqnr,
         "constants": list(options.ref.constants),
         "code": list(options.ref.code),

@@ -23,6 +23,7 @@ from convert.steps.mixed import rescue
 from convert.steps.prove import prove
 from convert.steps.provider import ADVICE, lacking_provider
 from convert.steps.quality import Assessment, assess
+from convert.steps.tune import tune_before
 from convert.targets.base import Route
 
 
@@ -144,6 +145,7 @@ def _build_and_prove(
     context, label = job.context, f"{job.label}-{name}"
     folder = context.work / "builds" / label
     folder.mkdir(parents=True)
+    tuning = tune_before(job, route, graph)
     job.say(f"building by {name}")
     ended = context.run(
         label,
@@ -183,7 +185,7 @@ def _build_and_prove(
         io=artifact.io,
         checks=proof.checks,
         routes=tuple(attempts.results),
-        notes=(*artifact.notes, *proof.notes, *found.notes),
+        notes=(*artifact.notes, *tuning, *proof.notes, *found.notes),
         versions=artifact.versions,
         operators=artifact.operators,
         placement=proof.placement,

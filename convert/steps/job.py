@@ -13,6 +13,7 @@ from convert.emulation import find_emulation
 from convert.platforms import folder_of, host_platform
 from convert.providers import TARGET
 from convert.records import Artifact, Golden, Outcome, RouteResult, Status
+from convert.records_tuning import Tuning
 from convert.steps.export import Graph
 from convert.steps.places import Where
 from convert.steps.prove import Proof
@@ -105,6 +106,7 @@ def build_args(job: Job, route: Route, graph: Graph | None, base: Built | None, 
             "engine": context.options.engine,
             "timing_cache": str(cache_root() / "timing"),
             "provider": job.provider,
+            "tuning": tuning_databases(context.options.tuning),
             **cross_settings(),
         },
         "platform": job.where.platform,
@@ -113,6 +115,16 @@ def build_args(job: Job, route: Route, graph: Graph | None, base: Built | None, 
     if route.needs == "base" and base is not None:
         args |= {"base": base.artifact, "base_folder": str(base.folder)}
     return args
+
+
+def tuning_databases(tuning: Tuning) -> dict[str, Any]:
+    """Where tuned kernels are taken from."""
+    return {"folder": str(tuning_folder()), "file": tuning.database} if tuning.use else {}
+
+
+def tuning_folder() -> Path:
+    """Where tuned kernels are kept: a file for each CPU and version of TVM."""
+    return cache_root() / "tuning"
 
 
 def cross_settings() -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from convert.targets.tvm_schedule.layout import fused, relaid
@@ -13,9 +13,15 @@ from convert.targets.tvm_schedule.rules import RULES, Rule, rule_for
 
 #: Tells TVM's fusion to leave a kernel alone (relax/op_attr_types.h: kOpaque).
 PATTERN, OPAQUE = "op_pattern", 8
+#: On a kernel that has its schedule already.
+TUNED = "tirx.is_scheduled"
+#: Gives the module with schedules for some of its kernels, which then carry ``TUNED``.
+Tuned = Callable[[Any], Any]
 
 
-def scheduled(module: Any, target: Any, rules: Mapping[str, Rule] = RULES) -> tuple[Any, Report]:
+def scheduled(
+    module: Any, target: Any, rules: Mapping[str, Rule] = RULES, tuned: Tuned | None = None
+) -> tuple[Any, Report]:
     """``module`` with its kernels scheduled for the CPU ``target``, ready for ``tvm.compile``.
 
     Every kernel is run on this machine, before and after, and the rule's result is dropped where the two differ. A rule
@@ -25,22 +31,29 @@ def scheduled(module: Any, target: Any, rules: Mapping[str, Rule] = RULES) -> tu
         module: an ``IRModule`` of Relax, weights inside.
         target: ``tvm.target.Target`` of kind llvm.
         rules: by the names that kernels carry.
+        tuned: puts schedules that were found by measuring into the lowered module; the rules are for what it leaves.
 
     Returns:
         The module, and what became of each kernel.
     """
     registers = registers_of(target)
-    lowered, problem = _lowered(module, target, registers)
+    lowered, problem = lowered_for(module, target)
     if lowered is None:
         return module, Report(problem=problem)
     try:
+        if tuned is not None:
+            lowered = tuned(lowered)
         return _all_scheduled(lowered, registers, rules, problem)
     except Exception as error:
         return module, Report(problem=f"no kernel could be scheduled: {first_line(error)}")
 
 
-def _lowered(module: Any, target: Any, registers: Registers) -> tuple[Any, str]:
-    """Kernels in the layout of the rules; in the module's own where that fails, and None where that fails too."""
+def lowered_for(module: Any, target: Any) -> tuple[Any, str]:
+    """Kernels in the layout of the rules; in the module's own where that fails, and None where that fails too.
+
+    The second value says what failed.
+    """
+    registers = registers_of(target)
     try:
         return fused(relaid(module, registers), target), ""
     except Exception as error:  # whatever TVM's passes raise
@@ -71,6 +84,8 @@ def _all_scheduled(module: Any, registers: Registers, rules: Mapping[str, Rule],
 def _one(name: str, function: Any, registers: Registers, rules: Mapping[str, Rule]) -> tuple[Kernel, Any]:
     from tvm import relax, s_tir
 
+    if function.attrs and function.attrs.get(TUNED, False):
+        return Kernel(name, "tuned"), None
     # TVM makes a view of a reshape, and would not know it again.
     if relax.analysis.has_reshape_pattern(function):
         return Kernel(name, "none"), None
@@ -82,6 +97,12 @@ def _one(name: str, function: Any, registers: Registers, rules: Mapping[str, Rul
         return Kernel(name, rule, parameters), schedule.mod["main"]
     except Exception as error:
         return Kernel(name, rule, dropped=f"cannot be applied: {first_line(error)}"), None
+
+
+def ruled(function: Any, target: Any, rules: Mapping[str, Rule] = RULES) -> Any:
+    """The kernel as the rules make it; as it is where none fits or its rule fails."""
+    found = _one("", function, registers_of(target), rules)[1]
+    return function if found is None else found
 
 
 def _with(module: Any, taken: Mapping[str, Any]) -> Any:

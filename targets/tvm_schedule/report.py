@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,9 +32,14 @@ class Report:
     kernels: tuple[Kernel, ...] = ()
     problem: str = ""
 
-    def summary(self) -> dict[str, Any]:
-        """As it stands in the manifest: how many kernels each rule has, and which results were dropped, and why."""
+    def summary(self, earlier: Sequence[str] = ()) -> dict[str, Any]:
+        """As it stands in the manifest: how many kernels each rule has, and which results were dropped, and why.
+
+        Args:
+            earlier: why modules with more schedules than this one are not used.
+        """
         rules = Counter(kernel.rule for kernel in self.kernels if not kernel.dropped)
         dropped = {one.name: f"{one.rule}: {one.dropped}" for one in self.kernels if one.dropped}
         shown = {"rules": dict(sorted(rules.items())), "dropped": dropped}
-        return shown | ({"problem": self.problem} if self.problem else {})
+        problems = [*(f"not used: {why}" for why in earlier), *([self.problem] if self.problem else [])]
+        return shown | ({"problem": "; ".join(problems)} if problems else {})

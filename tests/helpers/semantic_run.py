@@ -70,11 +70,12 @@ class InProcess(Runner):
         args: dict[str, Any],
         say: Callable[[str], None] | None = None,
         threads: int | None = None,
+        seconds: float | None = None,
     ) -> Ended:
         """See :meth:`Runner.run`."""
         core = toolchains.find("core")
         if core is None or str(python.python) != str(core.python):
-            return super().run(name, python, stage, args, say, threads)
+            return super().run(name, python, stage, args, say, threads, seconds)
         start = time.monotonic()
         self._work.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(dir=self._work))
