@@ -109,8 +109,8 @@ def fan_out() -> str:
         walls.append((together, max(alone), sum(alone)))
     together, slowest, total = (statistics.median(column) for column in zip(*walls, strict=True))
     return (
-        f"All of {', '.join(TARGETS)} by one command take {together:.0f} s, the slowest alone {slowest:.0f} s, one after "
-        f"the other {total:.0f} s: {statistics.median(ratios):.2f} times the slowest "
+        f"All of {', '.join(TARGETS)} by one command take {together:.0f} s, the slowest alone {slowest:.0f} s, one "
+        f"after the other {total:.0f} s: {statistics.median(ratios):.2f} times the slowest "
         f"({min(ratios):.2f}–{max(ratios):.2f} in {ROUNDS} rounds)."
     )
 
