@@ -71,9 +71,7 @@ def usable_database(text: str, option: str = "--tuning-db") -> Records:
     try:
         found = read(Path(text))
     except Unreadable as error:
-        raise InputError(
-            f"{option} {text} cannot be used: {error}; give a file from `convert tuning export`"
-        ) from error
+        raise InputError(f"{option} {text} cannot be used: {error}; give one from `convert tuning export`") from error
     here = tvm_version()
     if here and found.identity.tvm != here:
         raise InputError(

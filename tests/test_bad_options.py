@@ -37,6 +37,8 @@ PLATFORMS = (
     "(several with commas between them)"
 )
 DEVICES = "; write ssh://user@host, ssh://user@host:port or adb:SERIAL"
+TUNE = " cannot be used; write a number of trials from 1 to 1000000, as 500, or minutes up to 10080, as 10m"
+DATABASE = "; give one from `convert tuning export`"
 TOOLCHAINS = "; choose one of core, onnx2tf, tvm, tvm-tuning, trt-rtx, trt, arm64-emulation"
 
 
@@ -112,6 +114,19 @@ def said(line: str) -> str:
         ),
         ("m.onnx -t onnx --config ''", "Invalid value for '--config': '' is no path."),
         ("m.onnx -t onnx --samples ''", "--samples '' is empty; give a .npz, a .pt or file.py:function"),
+        ("m.onnx -t tvm --tune 0", "--tune '0'" + TUNE),
+        ("m.onnx -t tvm --tune 5x", "--tune '5x'" + TUNE),
+        ("m.onnx -t tvm --tune=-5", "--tune '-5'" + TUNE),
+        ("m.onnx -t tvm --tune nan", "--tune 'nan'" + TUNE),
+        (
+            "m.onnx -t onnx --tune 500",
+            "--tune '500' is about kernels of tvm, and --target is onnx; add tvm, or leave --tune out",
+        ),
+        ("m.onnx -t tvm --tuning-db nowhere.json", "--tuning-db nowhere.json is no file" + DATABASE),
+        (
+            "m.onnx -t tvm --tuning-db m.onnx",
+            "--tuning-db m.onnx cannot be used: it is not JSON, or was cut off" + DATABASE,
+        ),
         ("m.onnx -t onnx --opset 1e1", "Invalid value for '--opset': '1e1' is not a valid integer."),
         ("m.onnx -t onnx --opset -1", "--opset -1 is too old; allowed are 13 to 20 for onnx"),
         (

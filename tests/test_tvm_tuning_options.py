@@ -84,7 +84,7 @@ def test_a_database_that_cannot_be_used(database: Path, monkeypatch: pytest.Monk
     assert refused(tuning_db="").startswith("--tuning-db '' is no file")
     database.write_text(json.dumps({"schema": "other"}), encoding="utf-8")
     assert refused(tuning_db=str(database)).startswith(
-        f"--tuning-db {database} cannot be used: it is no tuning database of this program; give a file"
+        f"--tuning-db {database} cannot be used: it is no tuning database of this program; give one"
     )
 
 
