@@ -65,7 +65,7 @@ def fabricated(model: Path, file: Path, *traces: Any, seconds: float = 1e-9) -> 
     identity = found["identity"] | {"mattr": tuple(found["identity"]["mattr"])}
     records = Records(Identity(**identity))
     for kernel in found["kernels"]:
-        if "matmul" in kernel["name"]:
+        if "dense" in kernel["name"]:
             made = [Record(trace, (seconds * (place + 1),)) for place, trace in enumerate(traces)]
             records.workloads[kernel["key"]] = Workload(kernel["name"], "", 1e-3, 8, made)
     database.write(file, records)
@@ -87,7 +87,7 @@ def test_kernels_are_the_same_in_every_run_and_every_model(model: Path, tmp_path
 
 
 def test_a_schedule_is_used_after_it_was_compared(model: Path, tmp_path: Path) -> None:
-    fabricated(model, tmp_path / "x.json", loops("matmul"))
+    fabricated(model, tmp_path / "x.json", loops("convert_sum"))
     report = tvm_tuning.ask("apply", model, tmp_path / "x.json")
     assert (report["kernels"], len(report["applied"]), report["dropped"]) == (2, 2, [])
     assert all(0 <= one["error"] <= 1 and one["seconds"] == 1e-9 for one in report["applied"])
@@ -135,7 +135,7 @@ def wrong_child(tmp_path: Path, fault: str) -> Path:
     ],
 )
 def test_a_wrong_kernel_is_dropped_and_told(model: Path, tmp_path: Path, fault: str, told: str) -> None:
-    fabricated(model, tmp_path / "x.json", loops("matmul"))
+    fabricated(model, tmp_path / "x.json", loops("convert_sum"))
     report = tvm_tuning.ask("apply", model, tmp_path / "x.json", wrong_child(tmp_path, fault))
     # A process that ends is begun anew with the next kernel, and then that is its first.
     assert (len(report["applied"]), len(report["dropped"])) == ((0, 2) if "kill" in fault else (1, 1))
@@ -144,17 +144,17 @@ def test_a_wrong_kernel_is_dropped_and_told(model: Path, tmp_path: Path, fault: 
 
 
 def test_the_next_schedule_is_tried_where_one_does_not_fit(model: Path, tmp_path: Path) -> None:
-    fabricated(model, tmp_path / "x.json", loops("no_such_block"), loops("matmul"))
+    fabricated(model, tmp_path / "x.json", loops("no_such_block"), loops("convert_sum"))
     report = tvm_tuning.ask("apply", model, tmp_path / "x.json")
     assert (len(report["applied"]), len(report["dropped"])) == (2, 2)
     assert all(one["seconds"] == 2e-9 for one in report["applied"])
-    fabricated(model, tmp_path / "x.json", loops("matmul"), seconds=1.0)
+    fabricated(model, tmp_path / "x.json", loops("convert_sum"), seconds=1.0)
     report = tvm_tuning.ask("apply", model, tmp_path / "x.json")
     assert (report["applied"], report["slower"]) == ([], 2)
 
 
 def test_a_database_of_another_cpu_serves_nothing(model: Path, tmp_path: Path) -> None:
-    fabricated(model, tmp_path / "x.json", loops("matmul"))
+    fabricated(model, tmp_path / "x.json", loops("convert_sum"))
     data = json.loads((tmp_path / "x.json").read_text(encoding="utf-8"))
     data["target"]["mcpu"] = "cortex-a72"
     (tmp_path / "x.json").write_text(json.dumps(data), encoding="utf-8")

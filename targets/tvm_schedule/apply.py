@@ -41,8 +41,8 @@ def scheduled(
     if lowered is None:
         return module, Report(problem=problem)
     try:
-        if tuned is not None:
-            lowered = tuned(lowered)
+        lowered, failed = (lowered, "") if tuned is None else _tuned(lowered, tuned)
+        problem = "; ".join(part for part in (problem, failed) if part)
         return _all_scheduled(lowered, registers, rules, problem)
     except Exception as error:
         return module, Report(problem=f"no kernel could be scheduled: {first_line(error)}")
@@ -62,6 +62,13 @@ def lowered_for(module: Any, target: Any) -> tuple[Any, str]:
         return fused(module, target), problem
     except Exception as error:
         return None, f"no kernels could be made: {first_line(error)}"
+
+
+def _tuned(module: Any, tuned: Tuned) -> tuple[Any, str]:
+    try:
+        return tuned(module), ""
+    except Exception as error:
+        return module, f"nothing that was tuned is used: {first_line(error)}"
 
 
 def _all_scheduled(module: Any, registers: Registers, rules: Mapping[str, Rule], problem: str) -> tuple[Any, Report]:

@@ -54,8 +54,8 @@ def apply(model: str, file: str, child: str = "") -> Any:
     import tvm
     from tvm import relax
 
-    from convert.targets.tvm_tuning import check
     from convert.targets.tvm_schedule.apply import scheduled
+    from convert.targets.tvm_tuning import check
     from convert.targets.tvm_tuning.build import Schedules
 
     if child:
