@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -173,7 +174,7 @@ def test_tuning_ends_with_schedules_that_the_next_build_uses(model: Path, tmp_pa
     first = command.run("tune", model, "--tune", "8", cwd=tmp_path, variables=variables)
     assert first.code == 0, first.stderr
     assert first.stdout.startswith("tuned 1 of 2 kernels in 8 trials and ")
-    assert "kernel 1 of 2 (" in first.stderr
+    assert re.search(r"kernel \d of 2 \(", first.stderr)
     assert "0 of 8 trials" in first.stderr
     assert trials(cache) == 8
     again = command.run("tune", model, "--tune", "8", "-q", cwd=tmp_path, variables=variables)

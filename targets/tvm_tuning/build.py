@@ -14,6 +14,10 @@ from convert.targets.tvm_tuning.identity import identity_of
 from convert.targets.tvm_tuning.records import Identity, Records, Unreadable
 
 
+#: Databases that come with the package, made by ``scripts/tune_shipped.py``.
+SHIPPED = Path(__file__).with_name("shipped")
+
+
 @dataclass
 class Schedules:
     """What was tuned for a target, to be put into a lowered module; and what became of it.
@@ -60,9 +64,10 @@ def known_schedules(identity: Identity, settings: Mapping[str, Any]) -> tuple[Re
     Raises:
         StageError: the given file cannot be read any more.
     """
-    found = Records(identity)
+    found = read_for(file_of(SHIPPED, identity), identity)
+    found.spent.clear()
     if settings.get("folder"):
-        found = read_for(file_of(Path(settings["folder"]), identity), identity)
+        found.add(read_for(file_of(Path(settings["folder"]), identity), identity))
     if not settings.get("file"):
         return found, 0
     try:

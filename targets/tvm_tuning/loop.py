@@ -68,19 +68,19 @@ class Tuner:
         """Tune until the budget is spent or nothing is left to try."""
         self._tasks = [_Task(one, self.known.get(one.key) or Workload()) for one in self.kernels if one.calls]
         if self.budget.left:
-            self._time_untuned()
+            self._time_rules([task for task in self._tasks if task.known.untuned is None])
         while self.budget.left:
             task = max(self._tasks, key=lambda one: one.claim, default=None)
             total = sum(one.cost for one in self._tasks)
             if task is None or task.claim <= _LEAST_SHARE * total * _PATIENCE**4:
-                return
+                break
             self._round(task)
+        # A schedule was timed many times in all, the rule once; who is faster must not hang on one disturbed moment.
+        if self.budget.done:
+            self._time_rules([task for task in self._tasks if task.search is not None and task.known.records])
 
-    def _time_untuned(self) -> None:
-        tasks = [task for task in self._tasks if task.known.untuned is None]
+    def _time_rules(self, tasks: Sequence[_Task]) -> None:
         for start in range(0, len(tasks), BATCH):
-            if not self.budget.left:
-                return
             some = tasks[start : start + BATCH]
             self.say(f"timing {start + 1} to {start + len(some)} of {len(tasks)} kernels as the rules make them")
             kernels = [task.kernel for task in some]
