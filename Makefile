@@ -5,7 +5,7 @@ MADE := .venv/made
 DIGITS := models/digits
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format coverage-table public-suites qat-table trt-table toolchains tools clean
+.PHONY: help demo test test-all lint format coverage-table public-suites qat-table trt-table bench tvm-database toolchains tools clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -38,6 +38,13 @@ public-suites: toolchains ## suites of onnx and torch on the targets, into docs/
 
 qat-table: toolchains ## float32, int8 after training and int8 in training, into docs/quantization.md (some 10 minutes)
 	$(BIN)/python scripts/qat_table.py
+
+bench: toolchains ## latency of every artifact and what the pipeline costs, into docs/performance.md (an hour or more, quiet)
+	$(BIN)/python scripts/bench.py
+
+tvm-database: toolchains ## tune the networks of the bench on this CPU, into the database that comes with the package
+	$(BIN)/convert toolchain install tvm-tuning
+	$(BIN)/python scripts/tune_shipped.py
 
 trt-table: toolchains ## every reference model as a recipe and an RTX engine, into docs/tensorrt.md (some 10 minutes)
 	$(BIN)/python scripts/trt_table.py

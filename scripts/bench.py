@@ -29,8 +29,7 @@ THREADS = (1, 2)
 def files_of(net: str, tune: str, folder: Path) -> list[Made]:
     """Everything that is compared for one network, the reference first."""
     made = bench_make.by_convert(net, "", "onnx,tflite", folder / "out")
-    made += bench_make.by_convert(net, "default", "tvm", folder / "default", "--tvm-schedule", "default")
-    made += bench_make.by_convert(net, "rules", "tvm", folder / "rules")
+    made += bench_make.by_convert(net, "rules", "tvm", folder / "rules", "--tuning-db", "none")
     if tune != "0":
         made += bench_make.by_convert(net, f"tuned ({tune})", "tvm", folder / "tuned", "--tune", tune)
     own = folder / "own"
@@ -64,7 +63,7 @@ def _measure(made: list[Made], feeds: Path, threads: int) -> dict[str, Contender
 def main() -> None:
     """Measure what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--net", choices=bench_nets.NETS, action="append")
+    parser.add_argument("--net", choices=list(bench_nets.NETS), action="append")
     parser.add_argument("--tune", default="10m", help="as for convert; 0 for no tuning")
     parser.add_argument("--pipeline", action="store_true", help="the pipeline alone")
     asked = parser.parse_args()

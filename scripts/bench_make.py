@@ -80,11 +80,21 @@ OWN = {
         "import onnx2tf\nonnx2tf.convert('own.onnx', output_folder_path='saved', non_verbose=True)",
         "saved/own_float32.tflite",
     ),
+    "tvm": (
+        "tvm",
+        "tvm",
+        "import onnx, tvm\nfrom tvm.relax.frontend.onnx import from_onnx\n"
+        "cpu = tvm.get_global_func('target.llvm_get_system_cpu')()\n"
+        "module = from_onnx(onnx.load('own.onnx'), keep_params_in_input=False)\n"
+        "target = tvm.target.Target({'kind': 'llvm', 'mcpu': cpu})\n"
+        "tvm.compile(module, target=target).export_library('own.so')",
+        "own.so",
+    ),
 }
 
 
 def by_toolkit(net: str, folder: Path) -> list[Made]:
-    """Each toolkit's own command, in a fresh process; onnx2tf starts from torch's own graph."""
+    """Each toolkit's own command, in a fresh process; onnx2tf and TVM start from torch's own graph."""
     factory, spec = bench_nets.NETS[net]
     shape = spec.partition("[")[2].rstrip("]")
     load = f"import sys, torch\nsys.path.insert(0, {str(HERE)!r})\nimport bench_nets\n"
@@ -94,7 +104,7 @@ def by_toolkit(net: str, folder: Path) -> list[Made]:
         environment = find(toolchain)
         if environment is None:
             raise RuntimeError(f"the toolchain {toolchain} is missing: make toolchains")
-        text = code if toolchain == "onnx2tf" else load + code
+        text = load + code if toolchain == "core" else code
         start = time.monotonic()
         done = subprocess.run(
             [str(environment.python), "-c", text], cwd=folder, capture_output=True, text=True, check=False, timeout=900

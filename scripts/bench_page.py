@@ -16,7 +16,7 @@ PAIRS = (
     ("onnx", "torch.onnx.export's own"),
     ("tflite", "litert-torch's own"),
     ("tflite", "onnx2tf's own"),
-    ("tvm rules", "tvm default"),
+    ("tvm rules", "tvm's own"),
 )
 Runs = Mapping[int, Mapping[str, Contender]]
 
