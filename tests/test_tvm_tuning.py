@@ -162,6 +162,36 @@ def test_a_database_of_another_cpu_serves_nothing(model: Path, tmp_path: Path) -
     assert (report["applied"], report["skipped"], report["difference"]) == ([], 2, 0)
 
 
+def test_the_budget_goes_where_the_time_is_and_is_kept(model: Path, tmp_path: Path) -> None:
+    first = tvm_tuning.ask("tune", model, tmp_path, "20", "own")
+    assert first["timed"][0][1] == 2  # as they are
+    assert sum(count for _, count in first["timed"][1:]) == first["found"]["trials"] <= 20
+    assert first["said"][0] == "timing 1 to 2 of 2 kernels as they are"
+    assert first["said"][1].startswith("kernel ")
+    assert first["found"]["kernels"] == 2
+    (file,) = database.files_in(tmp_path)
+    found = database.read(file)
+    assert found.skipped == 0  # whatever the search writes is what may be read
+    assert sum(workload.trials for workload in found.workloads.values()) == first["found"]["trials"]
+    # The second could not be timed as it is; that is no reason to leave it as it is.
+    assert sorted(workload.untuned or 0 for workload in found.workloads.values()) == [0, 1e-3]
+    assert {name for name, _ in first["timed"][1:]} == {"fused_matmul_tir_tanh", "matmul1"}
+    again = tvm_tuning.ask("tune", model, tmp_path, str(first["found"]["trials"]), "own")
+    assert (again["timed"], again["said"], again["found"]["before"]) == ([], [], first["found"]["trials"])
+
+
+def test_a_space_of_ones_own_is_searched(model: Path, tmp_path: Path) -> None:
+    own = tvm_tuning.ask("tune", model, tmp_path / "own", "40", "own")
+    (matmul,) = [kernel for kernel in tvm_tuning.ask("kernels", model)["kernels"] if "tanh" not in kernel["name"]]
+    found = database.read(database.files_in(tmp_path / "own")[0]).workloads[matmul["key"]]
+    # Four rows can be split in three ways, and then there is nothing more to try.
+    assert 0 < found.trials <= 3
+    steps = {step[0] for record in found.records for step in record.trace[0]}
+    assert {"SamplePerfectTile", "Split"} <= steps
+    assert "Annotate" not in steps
+    assert own["found"]["trials"] <= 40
+
+
 def trials(cache: Path) -> int:
     (file,) = database.files_in(cache / "tuning")
     return sum(workload.trials for workload in database.read(file).workloads.values())
