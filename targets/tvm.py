@@ -21,6 +21,7 @@ from convert.targets.tvm_bucket_build import build_buckets
 from convert.targets.tvm_bucket_engine import BucketEngine, Engine
 from convert.targets.tvm_engine import engine_of
 from convert.targets.tvm_link import lacking
+from convert.targets.tvm_tuning.build import add_settings
 from convert.targets.versions import installed
 
 if TYPE_CHECKING:
@@ -110,13 +111,15 @@ def _in_buckets(request: BuildRequest) -> Artifact:
     settings: dict[str, Any] = {}
     here = replace(request, platform=host_platform(), cpu="")
 
+    foreign = bool(request.platform != here.platform or request.cpu)
+
     def compile_here(sizes: Mapping[str, int], file: Path) -> None:
-        settings.update(tvm_compile.compile_module(graph_module(request, sizes), file, here))
+        made = tvm_compile.compile_module(graph_module(request, sizes), file, here)
+        add_settings({} if foreign else settings, made)
 
     def compile_there(sizes: Mapping[str, int], file: Path) -> None:
-        settings.update(tvm_compile.compile_module(graph_module(request, sizes), file, request))
+        add_settings(settings, tvm_compile.compile_module(graph_module(request, sizes), file, request))
 
-    foreign = request.platform != here.platform or request.cpu
     made = build_buckets(request, compile_here, local_engine, compile_there if foreign else None)
     return _artifact(request, made.files, settings, made.note, **made.settings)
 

@@ -163,6 +163,36 @@ def test_a_database_of_another_cpu_serves_nothing(model: Path, tmp_path: Path) -
     assert (report["applied"], report["skipped"], report["difference"]) == ([], 2, 0)
 
 
+def test_the_budget_goes_where_the_time_is_and_is_kept(model: Path, tmp_path: Path) -> None:
+    first = tvm_tuning.ask("tune", model, tmp_path, "20", "own")
+    assert first["timed"][0][1] == 2  # as they are
+    assert sum(count for _, count in first["timed"][1:]) == first["found"]["trials"] <= 20
+    assert first["said"][0] == "timing 1 to 2 of 2 kernels as they are"
+    assert first["said"][1].startswith("kernel ")
+    assert first["found"]["kernels"] == 2
+    (file,) = database.files_in(tmp_path)
+    found = database.read(file)
+    assert found.skipped == 0  # whatever the search writes is what may be read
+    assert sum(workload.trials for workload in found.workloads.values()) == first["found"]["trials"]
+    # The second could not be timed as it is; that is no reason to leave it as it is.
+    assert sorted(workload.untuned or 0 for workload in found.workloads.values()) == [0, 1e-3]
+    assert {name for name, _ in first["timed"][1:]} == {"fused_matmul_tir_tanh", "matmul1"}
+    again = tvm_tuning.ask("tune", model, tmp_path, str(first["found"]["trials"]), "own")
+    assert (again["timed"], again["said"], again["found"]["before"]) == ([], [], first["found"]["trials"])
+
+
+def test_a_space_of_ones_own_is_searched(model: Path, tmp_path: Path) -> None:
+    own = tvm_tuning.ask("tune", model, tmp_path / "own", "40", "own")
+    (matmul,) = [kernel for kernel in tvm_tuning.ask("kernels", model)["kernels"] if "tanh" not in kernel["name"]]
+    found = database.read(database.files_in(tmp_path / "own")[0]).workloads[matmul["key"]]
+    # Four rows can be split in three ways, and then there is nothing more to try.
+    assert 0 < found.trials <= 3
+    steps = {step[0] for record in found.records for step in record.trace[0]}
+    assert {"SamplePerfectTile", "Split"} <= steps
+    assert "Annotate" not in steps
+    assert own["found"]["trials"] <= 40
+
+
 def trials(cache: Path) -> int:
     (file,) = database.files_in(cache / "tuning")
     return sum(workload.trials for workload in database.read(file).workloads.values())
@@ -174,8 +204,7 @@ def test_tuning_ends_with_schedules_that_the_next_build_uses(model: Path, tmp_pa
     first = command.run("tune", model, "--tune", "8", cwd=tmp_path, variables=variables)
     assert first.code == 0, first.stderr
     assert first.stdout.startswith("tuned 1 of 2 kernels in 8 trials and ")
-    assert re.search(r"kernel \d of 2 \(", first.stderr)
-    assert "0 of 8 trials" in first.stderr
+    assert re.search(r"kernel [12] of 2 \(.*\): 0 of 8 trials", first.stderr)
     assert trials(cache) == 8
     again = command.run("tune", model, "--tune", "8", "-q", cwd=tmp_path, variables=variables)
     assert (again.code, again.stderr) == (0, "")
@@ -187,7 +216,7 @@ def test_tuning_ends_with_schedules_that_the_next_build_uses(model: Path, tmp_pa
     manifest = json.loads((tmp_path / "out/tvm/float32/manifest.json").read_text(encoding="utf-8"))
     report = manifest["settings"]["tuning"]
     assert report["dropped"] == []
-    assert len(report["applied"]) + report["slower"] == 2
+    assert 1 <= len(report["applied"]) + report["slower"] <= 2
     whole = json.loads((tmp_path / "out/report.json").read_text(encoding="utf-8"))
     assert any("kernels in 4 trials after 8 of earlier runs" in note for note in whole["artifacts"][0]["notes"])
     assert whole["options"]["tuning"]["trials"] == 12
@@ -214,6 +243,19 @@ def test_an_interrupted_run_keeps_what_it_measured(model: Path, tmp_path: Path, 
     more = command.run("tune", model, "--tune", str(before + 4), "-q", cwd=tmp_path, variables=variables)
     assert (more.code, trials(cache)) == (0, before + 4), more.stderr
     assert f"in 4 trials after {before} of earlier runs" in more.stdout
+
+
+def test_the_toolchain_is_asked_for_before_anything_runs(model: Path, tmp_path: Path) -> None:
+    python = command.python_of("tvm")
+    variables: command.Variables = {"CONVERT_CACHE": tmp_path / "empty", "CONVERT_PYTHON_TVM": python}
+    done = command.run("tune", model, cwd=tmp_path, variables=variables)
+    told = "the toolchain tvm-tuning is not installed; get it with `convert toolchain install tvm-tuning`"
+    assert (done.code, done.stdout, done.last_line) == (2, "", f"convert: {told}")
+    done = command.run(model, "--target", "tvm", "--tune", "5", "-q", "--out", "o", cwd=tmp_path, variables=variables)
+    assert done.code == 1
+    (artifact,) = json.loads((tmp_path / "o/report.json").read_text(encoding="utf-8"))["artifacts"]
+    assert (artifact["status"], artifact["stage"]) == ("failed", "toolchain")
+    assert artifact["reason"] == f"--tune cannot be done: {told}"
 
 
 def test_what_cannot_be_tuned_is_said_before_anything_runs(model: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from helpers import command
 from convert import tuning_files
 from convert.errors import InputError
 from convert.targets.tvm_tuning import database
-from convert.targets.tvm_tuning.build import known_schedules
+from convert.targets.tvm_tuning.build import add_settings, known_schedules
 from convert.targets.tvm_tuning.records import (
     MOST_RECORDS,
     Identity,
@@ -237,6 +237,17 @@ def test_what_a_build_takes(tmp_path: Path) -> None:
     assert (sorted(found.workloads), foreign) == (KEYS[:3], 0)
     found, foreign = known_schedules(PI, asked | {"file": str(tmp_path / "foreign.json")})
     assert (sorted(found.workloads), foreign) == (KEYS[:1], 5)
+
+
+def test_the_kernels_of_several_modules_are_told_together() -> None:
+    settings: dict[str, Any] = {}
+    for count in (1, 2):
+        tuning = {"kernels": count, "applied": [{"kernel": f"k{count}"}], "cpu": "x86_64 znver4"}
+        add_settings(settings, {"target": {"kind": "llvm"}, "tuning": tuning})
+    applied = [{"kernel": "k1"}, {"kernel": "k2"}]
+    assert settings["tuning"] == {"kernels": 3, "applied": applied, "cpu": "x86_64 znver4"}
+    add_settings(settings, {"target": {}})
+    assert settings["tuning"]["kernels"] == 3
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from convert.steps.mixed import rescue
 from convert.steps.prove import prove
 from convert.steps.provider import ADVICE, lacking_provider
 from convert.steps.quality import Assessment, assess
-from convert.steps.tune import tune_before
+from convert.steps.tune import lacking_toolchain, tune_before
 from convert.targets.base import Route
 
 
@@ -80,6 +80,9 @@ def _build(job: Job, base: Built | None) -> Built:
     lacking = job.target.missing(job.where.platform)
     if lacking:
         return Built(job.outcome(Status.FAILED, "toolchain", f"{job.target.name} needs {lacking}"))
+    untuned = lacking_toolchain(job)
+    if untuned:
+        return Built(job.outcome(Status.FAILED, "toolchain", untuned))
     absent = lacking_provider(job)
     if absent:
         return Built(job.outcome(Status.FAILED, "toolchain", absent, advice=ADVICE))

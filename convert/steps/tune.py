@@ -12,6 +12,7 @@ from convert.steps.export import Graph
 from convert.steps.job import Job, build_args, tuning_databases
 from convert.steps.places import Where
 from convert.targets.base import Route
+from convert.toolchains import find, install_command
 
 TOOLCHAIN = "tvm-tuning"
 _TARGET = "tvm"
@@ -37,6 +38,17 @@ def tune_before(job: Job, route: Route, graph: Graph | None) -> tuple[str, ...]:
     if not ended.ok:
         return (f"tuning ended early: {ended.answer.reason}; what was measured until then is kept and used",)
     return (tuning_words(from_plain(Tuned, ended.value)),)
+
+
+def lacking_toolchain(job: Job) -> str:
+    """Why ``--tune`` cannot be done although its CPU could be timed; empty where it can or was not asked for."""
+    if job.target.name != _TARGET or not job.context.options.tuning.wanted:
+        return ""
+    if cannot_tune(job.where, job.context.options.cpus) or find(TOOLCHAIN) is not None:
+        return ""
+    return (
+        f"--tune cannot be done: the toolchain {TOOLCHAIN} is not installed; get it with `{install_command(TOOLCHAIN)}`"
+    )
 
 
 def cannot_tune(where: Where, cpus: Mapping[str, str]) -> str:

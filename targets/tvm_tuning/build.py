@@ -79,3 +79,12 @@ def known_schedules(identity: Identity, settings: Mapping[str, Any]) -> tuple[Re
         return found, given.count
     found.add(given)
     return found, 0
+
+
+def add_settings(settings: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """Add what stands in the manifest of one more module; what became of its kernels joins what is there."""
+    before = settings.get("tuning", {})
+    settings.update(more)
+    if before and "tuning" in more:
+        joined = {key: value for key, value in more["tuning"].items() if isinstance(value, int | list)}
+        settings["tuning"] = before | {key: before[key] + value for key, value in joined.items()}

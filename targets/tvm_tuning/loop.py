@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,8 +40,12 @@ class _Task:
 
     @property
     def claim(self) -> float:
-        """How much it deserves the next batch."""
-        return 0.0 if self.exhausted else self.cost * _PATIENCE**self.idle
+        """How much it deserves the next batch; one that could not be timed as it is, since it is slow, comes first."""
+        if self.exhausted:
+            return 0.0
+        if not self.cost:
+            return 0.0 if self.idle else math.inf
+        return self.cost * _PATIENCE**self.idle
 
 
 @dataclass
@@ -107,7 +112,7 @@ class Tuner:
         before = task.cost
         self.budget.done += len(candidates)
         self._learned(task, Workload(records=task.search.learn(candidates, times)), len(candidates))
-        task.idle = 0 if task.cost < before * _GAIN else task.idle + 1
+        task.idle = 0 if task.cost and (not before or task.cost < before * _GAIN) else task.idle + 1
 
     def _learned(self, task: _Task, more: Workload, trials: int) -> None:
         more.name, more.shapes = task.kernel.names[0], task.kernel.shapes
