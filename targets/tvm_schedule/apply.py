@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from convert.targets.tvm_schedule import blocks
 from convert.targets.tvm_schedule.layout import fused, relaid
 from convert.targets.tvm_schedule.proof import Pair, differences
 from convert.targets.tvm_schedule.registers import Registers, registers_of
@@ -41,14 +42,18 @@ def scheduled(module: Any, target: Any, rules: Mapping[str, Rule] = RULES) -> tu
 
 def _lowered(module: Any, target: Any, registers: Registers) -> tuple[Any, str]:
     """Kernels in the layout of the rules; in the module's own where that fails, and None where that fails too."""
-    try:
-        return fused(relaid(module, registers), target), ""
-    except Exception as error:  # whatever TVM's passes raise
-        problem = f"layout and weights stay as they were: {first_line(error)}"
-    try:
-        return fused(module, target), problem
-    except Exception as error:
-        return None, f"no kernels could be made: {first_line(error)}"
+    attempts: tuple[tuple[str, Callable[[], Any]], ...] = (
+        ("images stay as they were", lambda: relaid(module, registers)),
+        ("weights stay as they were", lambda: relaid(module, registers, images=False)),
+        ("no kernels could be made", lambda: module),
+    )
+    problem = ""
+    for consequence, attempt in attempts:
+        try:
+            return fused(attempt(), target), problem
+        except Exception as error:  # whatever TVM's passes raise
+            problem = f"{consequence}: {first_line(error)}"
+    return None, problem
 
 
 def _all_scheduled(module: Any, registers: Registers, rules: Mapping[str, Rule], problem: str) -> tuple[Any, Report]:
@@ -74,9 +79,11 @@ def _one(name: str, function: Any, registers: Registers, rules: Mapping[str, Rul
     # TVM makes a view of a reshape, and would not know it again.
     if relax.analysis.has_reshape_pattern(function):
         return Kernel(name, "none"), None
+    schedule = s_tir.Schedule(function)
+    if not blocks.whole(schedule):  # loops of their own, such as those of a recurrent layer
+        return Kernel(name, "none"), None
     rule = "none"
     try:
-        schedule = s_tir.Schedule(function)
         rule = rule_for(schedule)
         parameters = rules[rule](schedule, registers)
         return Kernel(name, rule, parameters), schedule.mod["main"]
