@@ -6,12 +6,15 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers.command import ROOT, python_of
 
+from convert.golden_io import CaseData, save_arrays
+from convert.targets.tvm_schedule.check import unlike
 from convert.targets.tvm_schedule.constants import folded
 from convert.targets.tvm_schedule.convolution import Window
 from convert.targets.tvm_schedule.convolution import pack as pack_convolution
@@ -281,10 +284,37 @@ def test_a_wrong_rule_is_dropped_and_reported(found: dict[str, Any]) -> None:
 def test_races_and_wrong_indices_are_seen(found: dict[str, Any]) -> None:
     pairs = found["!pairs"]
     assert pairs.keys() == {"race", "index", "beside", "constant"}
-    assert "threads" in pairs["race"]
+    assert pairs["race"] == "every iteration of k writes to the same place of y"
     assert "differs with one thread" in pairs["index"]
     assert "it writes beside its arguments" in pairs["beside"]
     assert pairs["constant"] == "its results on random data say nothing"
+
+
+@pytest.mark.toolkit
+def test_a_build_falls_back_on_the_module_of_tvm(found: dict[str, Any]) -> None:
+    other, unbuilt = found["!other"], found["!unbuilt"]
+    assert other["problem"] == "not used: output y is not the source's"
+    assert unbuilt["problem"].startswith("not used: it cannot be built: ")
+    assert max(other["error"], unbuilt["error"]) < 1e-5
+
+
+def test_a_module_is_compared_in_the_cases_that_it_takes(tmp_path: Path) -> None:
+    for name, size in (("a", 2), ("b", 3)):
+        data = CaseData({"x": random((size, 4))}, {"y": random((size, 4)) * np.float32(2)}, {})
+        save_arrays(tmp_path / f"{name}.npz", data)
+    cases = [SimpleNamespace(name=name, file=f"{name}.npz") for name in "ab"]
+    golden: Any = SimpleNamespace(cases=cases, inputs=[SimpleNamespace(name="x")], outputs=[SimpleNamespace(name="y")])
+    limits = {name: {"y": {"max_error": 1e-3}} for name in "ab"}
+    seen: list[tuple[int, ...]] = []
+
+    def engine(feeds: list[Any]) -> list[Any]:
+        seen.append(feeds[0].shape)
+        return [feeds[0] * 2 + (0.01 if len(feeds[0]) == 3 else 0)]
+
+    assert unlike(engine, [[2, 4]], golden, tmp_path, limits) == ""
+    assert seen == [(2, 4)]
+    assert unlike(engine, [[object(), 4]], golden, tmp_path, limits) == "output y is not the source's in case b"
+    assert unlike(engine, [[3, 4]], golden, tmp_path, {"a": limits["a"]}) == ""
 
 
 def test_tiles_fit_the_registers() -> None:
