@@ -38,7 +38,7 @@ def _shared(loop: Any) -> str:
     stores: list[Any] = []
     structural_walk(
         loop.body,
-        [(s_tir.SBlock, lambda block: blocks.append(block)), (tirx.BufferStore, stores.append)],
+        [(s_tir.SBlock, blocks.append), (tirx.BufferStore, stores.append)],
     )
     own = [buffer for block in blocks for buffer in block.alloc_buffers]
     for store in stores:
