@@ -6,12 +6,15 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers.command import ROOT, python_of
 
+from convert.golden_io import CaseData, save_arrays
+from convert.targets.tvm_schedule.check import unlike
 from convert.targets.tvm_schedule.constants import folded
 from convert.targets.tvm_schedule.convolution import Window
 from convert.targets.tvm_schedule.convolution import pack as pack_convolution
@@ -56,6 +59,21 @@ PRODUCTS: dict[str, tuple[str, tuple[tuple[int | str, ...], ...], bool]] = {
     "matmul-batch": ("matmul", (("N", 3, 13, 17), ("N", 3, 17, 19)), False),
     "matmul-length": ("matmul", (("N", 3, "T", 17), ("N", 3, 17, "T")), False),
 }
+#: Name -> rule, operator, input, weights and attributes: sequences, volumes, and what enlarges an image.
+OTHERS: dict[str, tuple[str, str, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
+    "sequence": ("conv2d", "Conv", (2, 17, 33), (24, 17, 5), {"pads": [4, 0], "dilations": [2], "strides": [2]}),
+    "sequence-depthwise": ("depthwise", "Conv", (1, 24, 19), (24, 1, 3), {"pads": [1, 1], "group": 24}),
+    "volume": ("default", "Conv", (1, 3, 5, 9, 16), (8, 3, 3, 3, 3), {"pads": [1] * 6}),
+    "enlarged": ("conv2d-transposed", "ConvTranspose", (2, 17, 7, 9), (17, 24, 2, 2), {"strides": [2, 2]}),
+    "enlarged-more": (
+        "conv2d-transposed",
+        "ConvTranspose",
+        (1, 24, 6, 5),
+        (24, 17, 3, 4),
+        {"strides": [2, 3], "pads": [1, 0, 1, 1], "output_padding": [1, 0], "dilations": [1, 2]},
+    ),
+    "enlarged-groups": ("default", "ConvTranspose", (1, 8, 6, 5), (8, 3, 3, 3), {"strides": [2, 2], "group": 2}),
+}
 #: Sizes for those that are known at run time.
 OPEN = ({"N": 1, "T": 1}, {"N": 3, "T": 7}, {"N": 5, "T": 18})
 #: Name -> operators on [2, 24, 13, 12], one after the other.
@@ -97,6 +115,18 @@ def multiplication(shapes: tuple[tuple[int | str, ...], ...], constant: bool) ->
     weights = random(tuple(int(size) for size in shapes[1]))
     nodes[1:] = [helper.make_node("Add", ["p", "b"], ["q"]), helper.make_node("Relu", ["q"], ["y"])]
     return model(nodes, {"x": shapes[0]}, {"w": weights, "b": random((weights.shape[1],))})
+
+
+def other(kind: str, x: tuple[int, ...], w: tuple[int, ...], attributes: dict[str, Any]) -> Any:
+    """Between two convolutions of images, where there are images, so that the layout has to be kept or changed."""
+    from onnx import helper
+
+    stored, nodes, at = {"w": random(w) / np.float32(len(w) * 3)}, [], "x"
+    if len(x) == 4:
+        stored["first"] = random((x[1], x[1], 1, 1)) / np.float32(x[1] ** 0.5)
+        nodes, at = [helper.make_node("Conv", ["x", "first"], ["t"])], "t"
+    nodes += [helper.make_node(kind, [at, "w"], ["z"], **attributes), helper.make_node("Relu", ["z"], ["y"])]
+    return model(nodes, {"x": x}, stored)
 
 
 def chain(operators: tuple[tuple[str, dict[str, Any]], ...]) -> Any:
@@ -175,6 +205,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     place = tmp_path_factory.mktemp("schedule")
     models = {name: convolution(*one[1:]) for name, one in CONVOLUTIONS.items()}
+    models |= {name: other(*one[1:]) for name, one in OTHERS.items()}
     models |= {name: multiplication(*one[1:]) for name, one in PRODUCTS.items()}
     models |= {name: chain(one) for name, one in PLAIN.items()} | {"mobile": mobile()}
     for name, one in models.items():
@@ -206,7 +237,7 @@ def for_arm(folder: Path) -> dict[str, Any]:
     return outcomes(folder, json.dumps(NEON))
 
 
-RULED = {name: one[0] for name, one in (CONVOLUTIONS | PRODUCTS).items()} | dict.fromkeys(PLAIN, "default")
+RULED = {name: one[0] for name, one in (CONVOLUTIONS | PRODUCTS | OTHERS).items()} | dict.fromkeys(PLAIN, "default")
 
 
 @pytest.mark.toolkit
@@ -253,10 +284,37 @@ def test_a_wrong_rule_is_dropped_and_reported(found: dict[str, Any]) -> None:
 def test_races_and_wrong_indices_are_seen(found: dict[str, Any]) -> None:
     pairs = found["!pairs"]
     assert pairs.keys() == {"race", "index", "beside", "constant"}
-    assert "threads" in pairs["race"]
+    assert pairs["race"] == "every iteration of k writes to the same place of y"
     assert "differs with one thread" in pairs["index"]
     assert "it writes beside its arguments" in pairs["beside"]
     assert pairs["constant"] == "its results on random data say nothing"
+
+
+@pytest.mark.toolkit
+def test_a_build_falls_back_on_the_module_of_tvm(found: dict[str, Any]) -> None:
+    other, unbuilt = found["!other"], found["!unbuilt"]
+    assert other["problem"] == "not used: output y is not the source's"
+    assert unbuilt["problem"].startswith("not used: it cannot be built: ")
+    assert max(other["error"], unbuilt["error"]) < 1e-5
+
+
+def test_a_module_is_compared_in_the_cases_that_it_takes(tmp_path: Path) -> None:
+    for name, size in (("a", 2), ("b", 3)):
+        data = CaseData({"x": random((size, 4))}, {"y": random((size, 4)) * np.float32(2)}, {})
+        save_arrays(tmp_path / f"{name}.npz", data)
+    cases = [SimpleNamespace(name=name, file=f"{name}.npz") for name in "ab"]
+    golden: Any = SimpleNamespace(cases=cases, inputs=[SimpleNamespace(name="x")], outputs=[SimpleNamespace(name="y")])
+    limits = {name: {"y": {"max_error": 1e-3}} for name in "ab"}
+    seen: list[tuple[int, ...]] = []
+
+    def engine(feeds: list[Any]) -> list[Any]:
+        seen.append(feeds[0].shape)
+        return [feeds[0] * 2 + (0.01 if len(feeds[0]) == 3 else 0)]
+
+    assert unlike(engine, [[2, 4]], golden, tmp_path, limits) == ""
+    assert seen == [(2, 4)]
+    assert unlike(engine, [[object(), 4]], golden, tmp_path, limits) == "output y is not the source's in case b"
+    assert unlike(engine, [[3, 4]], golden, tmp_path, {"a": limits["a"]}) == ""
 
 
 def test_tiles_fit_the_registers() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from convert.targets.tvm_schedule import blocks
 from convert.targets.tvm_schedule.layout import fused, relaid
 from convert.targets.tvm_schedule.proof import Pair, differences
 from convert.targets.tvm_schedule.registers import Registers, registers_of
@@ -54,14 +55,18 @@ def lowered_for(module: Any, target: Any) -> tuple[Any, str]:
     The second value says what failed.
     """
     registers = registers_of(target)
-    try:
-        return fused(relaid(module, registers), target), ""
-    except Exception as error:  # whatever TVM's passes raise
-        problem = f"layout and weights stay as they were: {first_line(error)}"
-    try:
-        return fused(module, target), problem
-    except Exception as error:
-        return None, f"no kernels could be made: {first_line(error)}"
+    attempts: tuple[tuple[str, Callable[[], Any]], ...] = (
+        ("images stay as they were", lambda: relaid(module, registers)),
+        ("weights stay as they were", lambda: relaid(module, registers, images=False)),
+        ("no kernels could be made", lambda: module),
+    )
+    problem = ""
+    for consequence, attempt in attempts:
+        try:
+            return fused(attempt(), target), problem
+        except Exception as error:  # whatever TVM's passes raise
+            problem = f"{consequence}: {first_line(error)}"
+    return None, problem
 
 
 def _tuned(module: Any, tuned: Tuned) -> tuple[Any, str]:
@@ -96,9 +101,11 @@ def _one(name: str, function: Any, registers: Registers, rules: Mapping[str, Rul
     # TVM makes a view of a reshape, and would not know it again.
     if relax.analysis.has_reshape_pattern(function):
         return Kernel(name, "none"), None
+    schedule = s_tir.Schedule(function)
+    if not blocks.whole(schedule):  # loops of their own, such as those of a recurrent layer
+        return Kernel(name, "none"), None
     rule = "none"
     try:
-        schedule = s_tir.Schedule(function)
         rule = rule_for(schedule)
         parameters = rules[rule](schedule, registers)
         return Kernel(name, rule, parameters), schedule.mod["main"]
@@ -108,7 +115,10 @@ def _one(name: str, function: Any, registers: Registers, rules: Mapping[str, Rul
 
 def ruled(function: Any, target: Any, rules: Mapping[str, Rule] = RULES) -> Any:
     """The kernel as the rules make it; as it is where none fits or its rule fails."""
-    found = _one("", function, registers_of(target), rules)[1]
+    try:
+        found = _one("", function, registers_of(target), rules)[1]
+    except Exception:  # as builds do: such a kernel stays as it is
+        return function
     return function if found is None else found
 
 

@@ -12,6 +12,11 @@ VECTORIZED, UNROLLED = 2, 3
 SPATIAL, REDUCED = 0, 2
 
 
+def whole(schedule: Any) -> bool:
+    """Whether the kernel is made of blocks: what was written as loops is one block only, and cannot be scheduled."""
+    return str(getattr(getattr(schedule.mod["main"].body, "block", None), "name_hint", "")) == "root"
+
+
 def blocks(schedule: Any) -> list[Any]:
     """The blocks of the kernel, first to last."""
     return list(schedule.get_child_blocks(schedule.get_sblock("root")))

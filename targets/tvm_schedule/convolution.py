@@ -20,11 +20,15 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Window:
-    """How the kernel moves over the image: ``(vertical, horizontal)``, and padding as top, left, bottom, right."""
+    """How the kernel moves over the image: ``(vertical, horizontal)``, and padding as top, left, bottom, right.
+
+    With ``spread``, the image has as many steps from one of its pixels to the next, and zeros between them.
+    """
 
     strides: tuple[int, int]
     padding: tuple[int, int, int, int]
     dilation: tuple[int, int]
+    spread: tuple[int, int] = (1, 1)
 
     def extent(self, axis: int, outputs: int, kernel: int) -> int:
         """Pixels that ``outputs`` results of a kernel of ``kernel`` taps see along ``axis``."""
@@ -32,7 +36,7 @@ class Window:
 
     def outputs(self, axis: int, size: int, kernel: int) -> int:
         """Results along ``axis`` of an image of ``size`` pixels."""
-        seen = size + self.padding[axis] + self.padding[axis + 2]
+        seen = (size - 1) * self.spread[axis] + 1 + self.padding[axis] + self.padding[axis + 2]
         return (seen - self.dilation[axis] * (kernel - 1) - 1) // self.strides[axis] + 1
 
 
@@ -62,7 +66,15 @@ def convolution(x: Any, weights: Any, window: Window, outputs: int, groups: int,
         pixel = source[n, i * down + kh * low, j * right + kw * far, first + kc]
         return te.sum(pixel * weights[o // columns, kh, kw, kc, o % columns], axis=taps)
 
-    rule = "conv2d-grouped" if groups > 1 else "conv2d-1x1" if kernel == [1, 1] else "conv2d"
+    rule = (
+        "conv2d-transposed"
+        if window.spread != (1, 1)
+        else "conv2d-grouped"
+        if groups > 1
+        else "conv2d-1x1"
+        if kernel == [1, 1]
+        else "conv2d"
+    )
     sums = te.compute((batch, *padded, blocks * columns), total, name=SUM, attrs=marks(rule, tile))
     return counted((batch, *sizes, outputs), sums)
 
@@ -90,12 +102,35 @@ def _padded(x: Any, window: Window, seen: Sequence[int], channels: int = 0) -> A
     """The image with its border, and with as much more behind it as whole tiles read."""
     from tvm import topi
 
+    if window.spread != (1, 1):
+        return _spread(x, window, seen)
     _, high, wide, _ = x.shape
     top, left, _, _ = window.padding
     more = [max(0, seen[0] - int(high) - top), max(0, seen[1] - int(wide) - left)]
     if not any((top, left, *more, channels)):
         return x
     return topi.nn.pad(x, [0, top, left, 0], [0, *more, channels], name=PAD)
+
+
+def _spread(x: Any, window: Window, seen: Sequence[int]) -> Any:
+    from tvm import te, tirx
+
+    batch, high, wide, channels = x.shape
+    (down, right), (top, left, _, _) = window.spread, window.padding
+
+    def value(n: Any, i: Any, j: Any, c: Any) -> Any:
+        row, column = i - top, j - left
+        there = [
+            row >= 0,
+            row % down == 0,
+            row // down < high,
+            column >= 0,
+            column % right == 0,
+            column // right < wide,
+        ]
+        return tirx.if_then_else(tirx.all(*there), x[n, row // down, column // right, c], tirx.const(0.0, "float32"))
+
+    return te.compute((batch, *seen, channels), value, name=PAD)
 
 
 def counted(shape: Sequence[Any], sums: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from convert.targets.tvm_schedule.races import shared_writes
 from convert.targets.tvm_schedule.samples import Guarded, Sample, samples
 
 Array = np.ndarray[Any, Any]
@@ -39,8 +40,8 @@ def differences(pairs: Mapping[str, Pair]) -> dict[str, str]:
     after, wrong = _built({name: pair.after for name, pair in pairs.items()}, SHIPPED_CODE)
     wrong = {name: f"cannot be built: {why}" for name, why in (unbuilt | wrong).items()}
     with _threads() as elsewhere:
-        for name in [name for name in pairs if name not in wrong]:
-            why = _reason(pairs[name].before, before[name], after[name], elsewhere)
+        for name, pair in ((name, pair) for name, pair in pairs.items() if name not in wrong):
+            why = _reason(pair, before[name], after[name], elsewhere)
             if why:
                 wrong[name] = why
     return wrong
@@ -79,16 +80,15 @@ def _host(level: int) -> Any:
     return tvm.target.Target({"kind": "llvm", "opt-level": level, **named})
 
 
-def _reason(kernel: Any, before: Callable[..., Any], after: Callable[..., Any], elsewhere: ThreadPoolExecutor) -> str:
+def _reason(pair: Pair, before: Callable[..., Any], after: Callable[..., Any], elsewhere: ThreadPoolExecutor) -> str:
     """Why the kernel cannot be used; empty where it can."""
     try:
-        for sample in samples(kernel):
-            why = _difference(sample, before, after, elsewhere)
-            if why:
-                return why
+        why = shared_writes(pair.after)
+        for sample in samples(pair.before):
+            why = why or _difference(sample, before, after, elsewhere)
     except Exception as error:
         return f"cannot be compared: {type(error).__name__}: {error}".splitlines()[0][:300]
-    return ""
+    return why
 
 
 def _difference(

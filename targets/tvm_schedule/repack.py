@@ -54,15 +54,20 @@ def _rewriter(module: Any, registers: Registers) -> Any:
 
 
 def _kernel(call: Any, constant: Callable[[Any], Array | None], registers: Registers) -> Made | None:
-    name = str(getattr(call.op, "name", ""))
-    if name not in ("relax.nn.conv2d", "relax.matmul"):
+    make = KERNELS.get(name_of(call))
+    if make is None or dtypes_of(call) != {"float32"}:
         return None
-    if any(str(getattr(one.ty, "dtype", "")).removeprefix("T.") != "float32" for one in (*call.args, call)):
-        return None
-    if name == "relax.nn.conv2d":
-        weights = constant(call.args[1])
-        return None if weights is None else _convolution(call, weights, registers)
-    return _product(call, constant(call.args[1]), registers)
+    return make(call, constant(call.args[1]), registers)
+
+
+def name_of(call: Any) -> str:
+    """The operator's name; empty for a call of a function."""
+    return str(getattr(call.op, "name", ""))
+
+
+def dtypes_of(call: Any) -> set[str]:
+    """The dtypes of all arguments and of the result."""
+    return {str(getattr(one.ty, "dtype", "")).removeprefix("T.") for one in (*call.args, call)}
 
 
 def sizes_of(expression: Any) -> list[int | None] | None:
@@ -77,23 +82,39 @@ def sizes_of(expression: Any) -> list[int | None] | None:
 def fits(call: Any) -> bool:
     """Whether a convolution has a kernel here: float32, a fixed image, groups of whole vectors or single channels."""
     sizes, outputs = sizes_of(call.args[0]), sizes_of(call)
-    dtypes = {str(getattr(one.ty, "dtype", "")).removeprefix("T.") for one in (*call.args, call)}
-    if sizes is None or outputs is None or dtypes != {"float32"}:
+    if sizes is None or outputs is None or dtypes_of(call) != {"float32"}:
         return False
     layout = str(call.attrs.data_layout)
     if None in [sizes[layout.index(axis)] for axis in "CHW"] or 0 in [*sizes, *outputs]:
         return False
     channels, made, groups = sizes[layout.index("C")], outputs[layout.index("C")], int(call.attrs.groups)
+    if name_of(call) == TRANSPOSED:
+        return groups == 1 and min(_border(call)) >= 0
     return groups == 1 or groups == channels == made or (made or 0) // groups % NARROWEST == 0
+
+
+def _border(call: Any) -> list[int]:
+    """What a transposed convolution has around its spread-out image: top, left, bottom, right."""
+    layout, weights = str(call.attrs.kernel_layout), sizes_of(call.args[1]) or []
+    reach = [int(call.attrs.dilation[axis]) * (int(weights[layout.index("HW"[axis])] or 1) - 1) for axis in (0, 1)]
+    more = [int(size) for size in call.attrs.output_padding]
+    top, left, bottom, right = (int(size) for size in call.attrs.padding)
+    return [reach[0] - top, reach[1] - left, reach[0] - bottom + more[0], reach[1] - right + more[1]]
 
 
 #: Channels in a group that fill a vector on every CPU known here.
 NARROWEST = 16
 
 
-def _convolution(call: Any, weights: Array, registers: Registers) -> Made | None:
+def _convolution(call: Any, weights: Array | None, registers: Registers) -> Made | None:
     attributes, outputs, image = call.attrs, sizes_of(call), sizes_of(call.args[0])
-    if attributes.data_layout != "NHWC" or attributes.kernel_layout != "HWIO" or outputs is None or image is None:
+    if (
+        weights is None
+        or attributes.data_layout != "NHWC"
+        or attributes.kernel_layout != "HWIO"
+        or outputs is None
+        or image is None
+    ):
         return None
     if not fits(call):
         return None
@@ -111,6 +132,23 @@ def _convolution(call: Any, weights: Array, registers: Registers) -> Made | None
     packed = _constant(convolution.pack(weights, tile.columns))
     made_of = partial(convolution.convolution, window=window, outputs=made, groups=groups, tile=tile)
     return made_of, "conv2d", (call.args[0], packed)
+
+
+def _transposed(call: Any, weights: Array | None, registers: Registers) -> Made | None:
+    """As a convolution of the image with zeros between its pixels, by the kernel turned by half a turn."""
+    attributes, outputs = call.attrs, sizes_of(call)
+    if weights is None or attributes.data_layout != "NHWC" or attributes.kernel_layout != "HWOI" or outputs is None:
+        return None
+    if not fits(call):
+        return None
+    top, left, bottom, right = _border(call)
+    (low, far), (down, across) = ([int(size) for size in pair] for pair in (attributes.dilation, attributes.strides))
+    window = convolution.Window((1, 1), (top, left, bottom, right), (low, far), (down, across))
+    _, high, wide, made = (int(size or 0) for size in outputs)
+    tile = gemm_tile(high, wide, made, registers)
+    packed = _constant(convolution.pack(weights[::-1, ::-1].transpose(0, 1, 3, 2), tile.columns))
+    made_of = partial(convolution.convolution, window=window, outputs=made, groups=1, tile=tile)
+    return made_of, "conv2d_transpose", (call.args[0], packed)
 
 
 def _depthwise(
@@ -144,3 +182,12 @@ def _constant(array: Array) -> Any:
     from tvm import relax
 
     return relax.const(np.ascontiguousarray(array), "float32")
+
+
+TRANSPOSED = "relax.nn.conv2d_transpose"
+#: What makes the kernel of an operator, from the call and the weights, where these are constant.
+KERNELS: dict[str, Callable[[Any, Array | None, Registers], Made | None]] = {
+    "relax.nn.conv2d": _convolution,
+    TRANSPOSED: _transposed,
+    "relax.matmul": _product,
+}

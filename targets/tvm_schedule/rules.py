@@ -28,7 +28,7 @@ def _depthwise(schedule: Any, registers: Registers) -> Mapping[str, Any]:
 
 
 RULES: Mapping[str, Rule] = {
-    **dict.fromkeys(("conv2d-1x1", "conv2d", "conv2d-grouped", "dense", "matmul"), _gemm),
+    **dict.fromkeys(("conv2d-1x1", "conv2d", "conv2d-grouped", "conv2d-transposed", "dense", "matmul"), _gemm),
     "depthwise": _depthwise,
     PLAIN: schedule_plain,
 }

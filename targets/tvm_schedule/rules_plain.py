@@ -7,7 +7,8 @@ from typing import Any
 from convert.targets.tvm_schedule import blocks
 from convert.targets.tvm_schedule.registers import Registers
 
-#: Calls that are cheap enough to be made twice; others (exp, erf, tanh) are kept where two blocks use the result.
+#: Calls that are cheap enough to be made twice, but not in every step of a sum; the results of others (exp, erf, tanh)
+#: are kept where two blocks use them.
 CHEAP = frozenset({"if_then_else", "likely", "max", "min", "fabs", "floor", "ceil", "round", "bitwise_and"})
 
 
@@ -69,8 +70,9 @@ def _reduce(schedule: Any, block: Any, lanes: int) -> None:
     kept = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == blocks.SPATIAL]
     reduced = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == blocks.REDUCED]
     amount = blocks.work(schedule, loops)
-    if _contiguous(schedule, block, kept[-1], loops) and _fits(schedule, kept[-1], lanes):
-        outer, lane = schedule.split(kept[-1], [None, lanes])
+    width = next((one for one in (lanes, lanes // 2, lanes // 4) if one > 1 and _fits(schedule, kept[-1], one)), 0)
+    if width and _contiguous(schedule, block, kept[-1], loops):
+        outer, lane = schedule.split(kept[-1], [None, width])
         schedule.reorder(*kept[:-1], outer, *reduced, lane)
         blocks.vectorize(schedule, lane)
         kept[-1] = outer
@@ -91,13 +93,19 @@ def _contiguous(schedule: Any, block: Any, loop: Any, loops: list[Any]) -> bool:
 
 
 def _last_only(region: Any, axis: Any) -> bool:
-    *before, last = [part.min for part in region]
-    return not any(_uses(part, axis) for part in before) and (last.same_as(axis) or not _uses(last, axis))
+    from tvm.sym import Analyzer
+
+    *before, last = [part.min for part in region] or [0]
+    if any(_uses(part, axis) for part in before):
+        return False
+    return not _uses(last, axis) or not _uses(Analyzer().simplify(last - axis), axis)
 
 
 def _uses(expression: Any, axis: Any) -> bool:
     from tvm import tirx
 
+    if isinstance(expression, int):
+        return False
     return any(one.same_as(axis) for one in tirx.analysis.undefined_vars(expression, []))
 
 
@@ -110,21 +118,22 @@ def _inline(schedule: Any) -> None:
             continue
         users = schedule.get_consumers(block)
         sums = any(blocks.REDUCED in blocks.axes(schedule, user) for user in users)
-        if _cheap(schedule, block) or (len(users) == 1 and not sums):
+        if not _calls(schedule, block) - (set() if sums else CHEAP) or (len(users) == 1 and not sums):
             try:
                 schedule.compute_inline(block)
             except ScheduleError:
                 continue
 
 
-def _cheap(schedule: Any, block: Any) -> bool:
+def _calls(schedule: Any, block: Any) -> set[str]:
+    """The functions that a block calls; of a border, which is a condition, it is ``if_then_else``."""
     from tvm import ir
     from tvm_ffi import structural_walk
 
-    calls: list[str] = []
+    calls: set[str] = set()
 
     def look(node: Any) -> None:
-        calls.append(str(getattr(node.op, "name", "")).removeprefix("tirx."))
+        calls.add(str(getattr(node.op, "name", "")).removeprefix("tirx."))
 
     structural_walk(schedule.get(block).body, (ir.Call, look))
-    return set(calls) <= CHEAP
+    return calls

@@ -71,7 +71,7 @@ def samples(kernel: Any) -> Iterator[Sample]:
     """Arguments to compare a kernel with; several where sizes are open.
 
     Raises:
-        ValueError: it has arguments that are no tensors.
+        ValueError: it has arguments that are no tensors, or no results.
     """
     unknown = _unknown(kernel)
     for sizes in UNKNOWN if unknown else UNKNOWN[:1]:
@@ -98,6 +98,8 @@ def _sample(kernel: Any, unknown: Mapping[str, Any], known: Mapping[str, int]) -
     every = _blocks(kernel)
     written = [region.source for block in every for region in block.writes]
     results = [place for place, one in enumerate(kernel.params) if any(one.same_as(source) for source in written)]
+    if not results:
+        raise ValueError("it is not known what it writes")
     terms = max((_terms(block, unknown, known) for block in every), default=1)
     small = [region.source for block in every if _multiplies(block) for region in block.reads]
     arrays = []

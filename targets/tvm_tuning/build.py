@@ -13,7 +13,6 @@ from convert.targets.tvm_tuning.database import file_of, read, read_for
 from convert.targets.tvm_tuning.identity import identity_of
 from convert.targets.tvm_tuning.records import Identity, Records, Unreadable
 
-
 #: Databases that come with the package, made by ``scripts/tune_shipped.py``.
 SHIPPED = Path(__file__).with_name("shipped")
 

@@ -17,9 +17,12 @@ import onnx
 import tvm
 from tvm import relax
 
+from convert.targets import tvm_compile
+from convert.targets.base import BuildRequest
 from convert.targets.tvm_frontend import import_graph
 from convert.targets.tvm_schedule.apply import scheduled
 from convert.targets.tvm_schedule.proof import differences
+from convert.targets.tvm_schedule.report import Report
 from convert.targets.tvm_schedule.rules import RULES
 from helpers.tvm_wrong_kernels import kernels
 
@@ -59,6 +62,22 @@ def failing(schedule: Any, registers: Any) -> dict[str, Any]:
     return {"registers": str(registers)}
 
 
+def fallback(file: Path, why: str) -> dict[str, Any]:
+    """A build whose scheduled module is not the source's (``why``) or, without a reason, cannot be built."""
+    none: Any = None
+    place = file.parent
+    request = BuildRequest("tvm", "float32", "onnx", none, place, place, place)
+    module = import_graph(onnx.load(str(file)))
+    broken = module if why else None
+    tvm_compile.scheduled = lambda *_: (broken, Report())  # type: ignore[attr-defined]
+    tvm_compile._unlike = lambda *_: why
+    settings = tvm_compile.compile_module(module, file.with_suffix(".so"), request)
+    machine = relax.VirtualMachine(tvm.runtime.load_module(str(file.with_suffix(".so"))), tvm.cpu())
+    with np.load(file.with_suffix(".npz")) as stored:
+        error = np.abs(machine["main"](tvm.runtime.tensor(stored["0/in/x"])).numpy() - stored["0/out/0"]).max()
+    return {"error": float(error), **settings["schedule"]}
+
+
 def main(folder: Path, target: dict[str, Any]) -> dict[str, Any]:
     """All files of a folder; for this machine's own CPU also what must be dropped."""
     found = {file.stem: outcome(file, target) for file in sorted(folder.glob("*.onnx"))}
@@ -66,6 +85,8 @@ def main(folder: Path, target: dict[str, Any]) -> dict[str, Any]:
         found["!float16"] = outcome(folder / "dense.onnx", target, {**RULES, "dense": in_float16})
         found["!refused"] = outcome(folder / "dense.onnx", target, {**RULES, "dense": failing})
         found["!pairs"] = differences(kernels())
+        found["!other"] = fallback(folder / "dense.onnx", "output y is not the source's")
+        found["!unbuilt"] = fallback(folder / "dense.onnx", "")
     return found
 
 

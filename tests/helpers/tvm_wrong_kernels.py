@@ -52,7 +52,9 @@ def kernels() -> dict[str, Pair]:
     @T.prim_func(s_tir=True)
     def constant(x: T.Buffer((64, 65536), "float32"), y: T.Buffer((64,), "float32")) -> None:
         for i in range(64):
-            y[i] = T.min(x[i, 0], T.float32(-1e9))
+            with T.sblock("constant"):
+                vi = T.axis.spatial(64, i)
+                y[vi] = T.min(x[vi, 0], T.float32(-1e9))
 
     wrong = {"race": racing, "index": shifted, "beside": beside, "right": total}
     return {name: Pair(total, after) for name, after in wrong.items()} | {"constant": Pair(constant, constant)}
