@@ -13,6 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 Call = Callable[[], Any]
@@ -112,8 +113,8 @@ def main() -> None:
 
 def _peak_memory_mib() -> float:
     """Of this program; the figure of getrusage is never below that of the process which started it."""
-    with open("/proc/self/status", encoding="ascii") as file:
-        (line,) = (line for line in file if line.startswith("VmHWM:"))
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    (line,) = (line for line in lines if line.startswith("VmHWM:"))
     return int(line.split()[1]) / 1024
 
 
