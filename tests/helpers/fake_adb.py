@@ -30,7 +30,10 @@ def main(device: Path, path: str, words: list[str]) -> int:
     script = words[4].replace("/data/local/tmp", str(device / "files"))
     # What is set here is not set there.
     environment = {"PATH": path, "HOME": str(device)}
-    child = subprocess.Popen(["sh", "-c", script], stdin=-1, stdout=-1, stderr=-1, cwd=device, env=environment)
+    # In a session of its own, as on another machine: what ends the client's processes must not reach it.
+    child = subprocess.Popen(
+        ["sh", "-c", script], stdin=-1, stdout=-1, stderr=-1, cwd=device, env=environment, start_new_session=True
+    )
     ends = (child.stdin, child.stdout, child.stderr)
     feed, answer, errors = (end.fileno() for end in ends if end is not None)
     threading.Thread(target=to_device, args=(feed,), daemon=True).start()
