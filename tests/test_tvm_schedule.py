@@ -293,8 +293,8 @@ def test_races_and_wrong_indices_are_seen(found: dict[str, Any]) -> None:
 @pytest.mark.toolkit
 def test_a_build_falls_back_on_the_module_of_tvm(found: dict[str, Any]) -> None:
     other, unbuilt = found["!other"], found["!unbuilt"]
-    assert other["problem"] == "not used: output y is not the source's"
-    assert unbuilt["problem"].startswith("not used: it cannot be built: ")
+    assert other["problem"] == "not used: the rules: output y is not the source's"
+    assert unbuilt["problem"].startswith("not used: the rules: it cannot be built: ")
     assert max(other["error"], unbuilt["error"]) < 1e-5
 
 

@@ -125,7 +125,7 @@ def test_only_this_host_and_devices_are_timed(monkeypatch: pytest.MonkeyPatch) -
 def test_the_result_in_words() -> None:
     found = Tuned(33, 0, 31, 96, 61.2, 32, 0.0167, 0.24, "x.json")
     assert tuning_words(found) == (
-        "tuned 31 of 33 kernels in 96 trials after 32 of earlier runs and 61 s, together 240 ms without schedules and "
+        "tuned 31 of 33 kernels in 96 trials after 32 of earlier runs and 61 s, together 240 ms by the rules and "
         "16.7 ms with the best"
     )
     assert tuning_words(Tuned(0, 4, 0, 0, 0.0, 0, 0.0, 0.0, "x.json")).startswith(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,8 @@ Array = np.ndarray[Any, Any]
 UNKNOWN = ((5, 18, 7, 3), (1, 1, 1, 1))
 #: Values beside each argument, and bytes that vectors are aligned to.
 MARGIN, ALIGNMENT = 1024, 64
+#: In the text of a kernel: something divided by what an array holds.
+_DIVISION = re.compile(r"(?://|%)\s*\(?\w+\[|T\.(?:truncmod|truncdiv|floormod|floordiv|Div|Mod)\(")
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,8 @@ def _sample(kernel: Any, unknown: Mapping[str, Any], known: Mapping[str, int]) -
         raise ValueError("it is not known what it writes")
     terms = max((_terms(block, unknown, known) for block in every), default=1)
     small = [region.source for block in every if _multiplies(block) for region in block.reads]
+    # Zero as a divisor ends the process.
+    least = 1 if _DIVISION.search(kernel.script()) else 0
     arrays = []
     for place, parameter in enumerate(kernel.params):
         shape = [_size(size, unknown, known) for size in parameter.ty.shape]
@@ -111,14 +116,14 @@ def _sample(kernel: Any, unknown: Mapping[str, Any], known: Mapping[str, int]) -
         else:
             # Of the two factors of a sum one is small, so that what follows is not all in saturation.
             factor = terms**-0.25 if any(parameter.same_as(one) for one in small) else 1.0
-            arrays.append(_values(rng, shape, dtype, factor))
+            arrays.append(_values(rng, shape, dtype, factor, least))
     return Sample(tuple(arrays), tuple(results), terms)
 
 
-def _values(rng: np.random.Generator, shape: Sequence[int], dtype: Any, factor: float) -> Array:
+def _values(rng: np.random.Generator, shape: Sequence[int], dtype: Any, factor: float, least: int) -> Array:
     if dtype.kind == "f":
         return (rng.standard_normal(shape) * factor).astype(dtype)
-    return rng.integers(0, 2, shape).astype(dtype)  # these may be indices
+    return rng.integers(least, least + 2, shape).astype(dtype)  # these may be indices
 
 
 def _blocks(kernel: Any) -> list[Any]:

@@ -69,7 +69,7 @@ def fallback(file: Path, why: str) -> dict[str, Any]:
     request = BuildRequest("tvm", "float32", "onnx", none, place, place, place)
     module = import_graph(onnx.load(str(file)))
     broken = module if why else None
-    tvm_compile.scheduled = lambda *_: (broken, Report())  # type: ignore[attr-defined]
+    tvm_compile.scheduled = lambda *_, **__: (broken, Report())  # type: ignore[attr-defined]
     tvm_compile._unlike = lambda *_: why
     settings = tvm_compile.compile_module(module, file.with_suffix(".so"), request)
     machine = relax.VirtualMachine(tvm.runtime.load_module(str(file.with_suffix(".so"))), tvm.cpu())

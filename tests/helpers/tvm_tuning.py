@@ -98,7 +98,7 @@ def tune(model: str, folder: str, trials: str, space: str) -> Any:
 
     def choice(kernel: Any) -> Any:
         def schedule(sch: Any) -> None:
-            (block,) = sch.get_child_blocks(sch.get_sblock("root"))
+            block = sch.get_child_blocks(sch.get_sblock("root"))[0]
             rows = sch.get_loops(block)[0]
             sch.split(rows, sch.sample_perfect_tile(rows, 2))
 
