@@ -1,9 +1,12 @@
 """First file that a worker runs: makes ``convert`` importable, and nothing else of its environment.
 
+``_bootstrap.py ARGUMENT [MODULE]`` calls ``main(ARGUMENT)`` of that module of the package; a worker's own by default.
+
 A worker may run on another environment's Python. Putting this package's parent folder on the path would bring along
 whatever else is installed there (another numpy, say), so the one package is loaded from its own folder by name.
 """
 
+import importlib
 import importlib.util
 import sys
 from pathlib import Path
@@ -23,6 +26,4 @@ def _load_package() -> None:
 
 if __name__ == "__main__":
     _load_package()
-    from convert.worker import main
-
-    main(sys.argv[1])
+    importlib.import_module(sys.argv[2] if len(sys.argv) > 2 else "convert.worker").main(sys.argv[1])

@@ -17,9 +17,9 @@ from convert.targets.base import BuildRequest
 from convert.targets.elf import problem
 from convert.targets.tvm_engine import engine_of
 from convert.targets.tvm_runner import libraries_for
-from convert.targets.tvm_schedule.apply import first_line, scheduled
+from convert.targets.tvm_schedule.apply import scheduled
 from convert.targets.tvm_schedule.check import unlike
-from convert.targets.tvm_schedule.report import Report
+from convert.targets.tvm_schedule.report import Report, first_line
 from convert.targets.tvm_tuning.build import Schedules
 
 

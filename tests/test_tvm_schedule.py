@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 from pathlib import Path
@@ -15,11 +16,11 @@ from helpers.command import ROOT, python_of
 
 from convert.golden_io import CaseData, save_arrays
 from convert.targets.tvm_schedule.check import unlike
+from convert.targets.tvm_schedule.comparison import deviation
 from convert.targets.tvm_schedule.constants import folded
 from convert.targets.tvm_schedule.convolution import Window
 from convert.targets.tvm_schedule.convolution import pack as pack_convolution
 from convert.targets.tvm_schedule.product import pack as pack_product
-from convert.targets.tvm_schedule.proof import deviation
 from convert.targets.tvm_schedule.registers import AVX512, NEON64, SSE, Registers
 from convert.targets.tvm_schedule.report import Kernel, Report
 from convert.targets.tvm_schedule.tiles import depthwise_tile, gemm_tile
@@ -282,12 +283,14 @@ def test_a_wrong_rule_is_dropped_and_reported(found: dict[str, Any]) -> None:
 
 @pytest.mark.toolkit
 def test_races_and_wrong_indices_are_seen(found: dict[str, Any]) -> None:
-    pairs = found["!pairs"]
-    assert pairs.keys() == {"race", "index", "beside", "constant"}
-    assert pairs["race"] == "every iteration of k writes to the same place of y"
-    assert "differs with one thread" in pairs["index"]
-    assert "it writes beside its arguments" in pairs["beside"]
-    assert pairs["constant"] == "its results on random data say nothing"
+    trials = found["!trials"]
+    assert trials["race"] == "every iteration of k writes to the same place of y"
+    assert "differs with one thread" in trials["index"]
+    assert "it writes beside its arguments" in trials["beside"]
+    assert trials["crash"] == "the process that ran it ended, or took too long"
+    assert trials["constant"] == "its results on random data say nothing"
+    assert trials["large"].endswith("it is too large to be compared: 2.7e+11 steps, at most 5e+10")
+    assert trials["right"] == trials["alone"] == ""
 
 
 @pytest.mark.toolkit
@@ -358,14 +361,18 @@ def test_sizes_of_a_window() -> None:
 def test_a_deviation_is_told_from_rounding() -> None:
     right = random((1000,))
     noise = right * np.float32(1 + 1e-6)
-    assert deviation(right, noise, 1000) == ""
+    why, share = deviation(right, noise, 1000)
+    assert why == ""
+    assert 0 < share < 0.1
     other = right.copy()
     other[3] += 1e-2
-    assert deviation(right, other, 1000).endswith("(sums of 1000)")
+    why, share = deviation(right, other, 1000)
+    assert why.endswith("(sums of 1000)")
+    assert share > 100
     other[3] = np.nan
-    assert deviation(right, other, 1000) == "other values are infinite or no numbers"
-    assert deviation(other, other, 1000) == ""
-    assert deviation(np.arange(3), np.asarray([0, 1, 3]), 1) == "1 values are others"
+    assert deviation(right, other, 1000) == ("other values are infinite or no numbers", math.inf)
+    assert deviation(other, other, 1000) == ("", 0)
+    assert deviation(np.arange(3), np.asarray([0, 1, 3]), 1) == ("1 values are others", math.inf)
 
 
 def test_a_report_in_the_manifest() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 from convert.targets.tvm_schedule import blocks
 from convert.targets.tvm_schedule.layout import fused, relaid
-from convert.targets.tvm_schedule.proof import Pair, differences
+from convert.targets.tvm_schedule.proof import Trial, verdicts
 from convert.targets.tvm_schedule.registers import Registers, registers_of
-from convert.targets.tvm_schedule.report import Kernel, Report
+from convert.targets.tvm_schedule.report import Kernel, Report, first_line
 from convert.targets.tvm_schedule.rules import RULES, Rule, rule_for
 
 #: Tells TVM's fusion to leave a kernel alone (relax/op_attr_types.h: kOpaque).
@@ -37,14 +37,13 @@ def scheduled(
     Returns:
         The module, and what became of each kernel.
     """
-    registers = registers_of(target)
     lowered, problem = lowered_for(module, target)
     if lowered is None:
         return module, Report(problem=problem)
     try:
         lowered, failed = (lowered, "") if tuned is None else _tuned(lowered, tuned)
         problem = "; ".join(part for part in (problem, failed) if part)
-        return _all_scheduled(lowered, registers, rules, problem)
+        return _all_scheduled(lowered, target, rules, problem)
     except Exception as error:
         return module, Report(problem=f"no kernel could be scheduled: {first_line(error)}")
 
@@ -76,19 +75,20 @@ def _tuned(module: Any, tuned: Tuned) -> tuple[Any, str]:
         return module, f"nothing that was tuned is used: {first_line(error)}"
 
 
-def _all_scheduled(module: Any, registers: Registers, rules: Mapping[str, Rule], problem: str) -> tuple[Any, Report]:
+def _all_scheduled(module: Any, target: Any, rules: Mapping[str, Rule], problem: str) -> tuple[Any, Report]:
     from tvm import tirx
 
+    registers = registers_of(target)
     kernels: list[Kernel] = []
-    pairs: dict[str, Pair] = {}
+    trials: dict[str, Trial] = {}
     for name, function in module.functions_items():
         if isinstance(function, tirx.PrimFunc):
             kernel, after = _one(str(name.name_hint), function, registers, rules)
             kernels.append(kernel)
             if after is not None:
-                pairs[kernel.name] = Pair(function, after)
-    wrong = differences(pairs)
-    taken = {name: pair.after for name, pair in pairs.items() if name not in wrong}
+                trials[kernel.name] = Trial(function, after)
+    wrong = {name: verdict.reason for name, verdict in verdicts(trials, target).items() if verdict.reason}
+    taken = {name: trial.after for name, trial in trials.items() if name not in wrong}
     report = [Kernel(one.name, one.rule, one.parameters, wrong.get(one.name, one.dropped)) for one in kernels]
     return _with(module, taken), Report(tuple(report), problem)
 
@@ -132,10 +132,3 @@ def _with(module: Any, taken: Mapping[str, Any]) -> Any:
             kernel = taken.get(str(name.name_hint), function)
             made.update_func(name, kernel.with_attr(PATTERN, OPAQUE))
     return made
-
-
-def first_line(error: Exception) -> str:
-    """What the message of an exception says, in short: TVM's go on with the whole program."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = next((line for line in lines if line.startswith("Error message:")), lines[0] if lines else "")
-    return f"{type(error).__name__}: {told}"[:300]

@@ -26,8 +26,14 @@ def shared_writes(kernel: Any) -> str:
     ]
     plain = tvm.transform.Sequential(steps)(tvm.IRModule({"main": kernel}))["main"]
     loops: list[Any] = []
-    structural_walk(plain.body, (tirx.For, lambda loop: loops.append(loop) if int(loop.kind) == PARALLEL else None))
-    return next((why for why in map(_shared, loops) if why), "")
+    structural_walk(plain.body, (tirx.For, loops.append))
+    return next((why for why in map(_shared, filter(_shares, loops)) if why), "")
+
+
+def _shares(loop: Any) -> bool:
+    """Whether more than one thread can have a part of the loop."""
+    extent = getattr(loop.extent, "value", loop.extent)
+    return int(loop.kind) == PARALLEL and not (isinstance(extent, int) and extent <= 1)
 
 
 def _shared(loop: Any) -> str:

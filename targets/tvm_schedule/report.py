@@ -43,3 +43,10 @@ class Report:
         shown = {"rules": dict(sorted(rules.items())), "dropped": dropped}
         problems = [*(f"not used: {why}" for why in earlier), *([self.problem] if self.problem else [])]
         return shown | ({"problem": "; ".join(problems)} if problems else {})
+
+
+def first_line(error: Exception) -> str:
+    """What the message of an exception says, in short: TVM's go on with the whole program."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = next((line for line in lines if line.startswith("Error message:")), lines[0] if lines else "")
+    return f"{type(error).__name__}: {told}"[:300]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ Array = np.ndarray[Any, Any]
 UNKNOWN = ((5, 18, 7, 3), (1, 1, 1, 1))
 #: Values beside each argument, and bytes that vectors are aligned to.
 MARGIN, ALIGNMENT = 1024, 64
+#: Kinds of a block's axes (tirx/var.h: kDataPar, kCommReduce).
+SPATIAL, REDUCED = 0, 2
 #: In the text of a kernel: something divided by what an array holds.
 _DIVISION = re.compile(r"(?://|%)\s*\(?\w+\[|T\.(?:truncmod|truncdiv|floormod|floordiv|Div|Mod)\(")
 
@@ -29,11 +32,13 @@ class Sample:
         arrays: all of them, results included, in the kernel's order.
         results: places of those that are written.
         terms: the longest sum behind one value.
+        steps: how often the innermost statements run, all together.
     """
 
     arrays: tuple[Array, ...]
     results: tuple[int, ...]
     terms: int
+    steps: float
 
     def telling(self, result: Array) -> bool:
         """Whether a result can show an error: some of it is finite, and it is not the same everywhere."""
@@ -103,7 +108,8 @@ def _sample(kernel: Any, unknown: Mapping[str, Any], known: Mapping[str, int]) -
     results = [place for place, one in enumerate(kernel.params) if any(one.same_as(source) for source in written)]
     if not results:
         raise ValueError("it is not known what it writes")
-    terms = max((_terms(block, unknown, known) for block in every), default=1)
+    terms = max((_extent(block, unknown, known, (REDUCED,)) for block in every), default=1)
+    steps = sum(_extent(block, unknown, known, (SPATIAL, REDUCED)) for block in every)
     small = [region.source for block in every if _multiplies(block) for region in block.reads]
     # Zero as a divisor ends the process.
     least = 1 if _DIVISION.search(kernel.script()) else 0
@@ -117,7 +123,7 @@ def _sample(kernel: Any, unknown: Mapping[str, Any], known: Mapping[str, int]) -
             # Of the two factors of a sum one is small, so that what follows is not all in saturation.
             factor = terms**-0.25 if any(parameter.same_as(one) for one in small) else 1.0
             arrays.append(_values(rng, shape, dtype, factor, least))
-    return Sample(tuple(arrays), tuple(results), terms)
+    return Sample(tuple(arrays), tuple(results), terms, float(steps))
 
 
 def _values(rng: np.random.Generator, shape: Sequence[int], dtype: Any, factor: float, least: int) -> Array:
@@ -139,12 +145,10 @@ def _multiplies(block: Any) -> bool:
     return RULE in block.annotations or block.name_hint in (PAD, PACK)
 
 
-def _terms(block: Any, unknown: Mapping[str, Any], known: Mapping[str, int]) -> int:
-    product = 1
-    for axis in block.iter_vars:
-        if int(axis.iter_type) == 2:
-            product *= _size(axis.dom.extent, unknown, known)
-    return product
+def _extent(block: Any, unknown: Mapping[str, Any], known: Mapping[str, int], kinds: Sequence[int]) -> int:
+    """The product of the extents of a block's axes of these kinds."""
+    axes = (axis for axis in block.iter_vars if int(axis.iter_type) in kinds)
+    return math.prod(_size(axis.dom.extent, unknown, known) for axis in axes)
 
 
 def _size(size: Any, unknown: Mapping[str, Any], known: Mapping[str, int]) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from convert.targets.tvm_tuning.check import Candidate, Verdict, check
+from convert.targets.tvm_schedule.proof import Trial, Verdict, verdicts
 from convert.targets.tvm_tuning.kernels import Kernel, in_place_of, kernels_of
 from convert.targets.tvm_tuning.records import Record, Records
 
@@ -71,10 +71,11 @@ def tuned(module: Any, target: Any, database: Records) -> tuple[Any, Report]:
     offers = {kernel.key: _offer(kernel, database, report) for kernel in kernels}
     for turn in range(_TRIES):
         open_ones = [kernel for kernel in kernels if len(offers[kernel.key]) > turn]
-        verdicts = check([Candidate(one.key, one.module, offers[one.key][turn].trace) for one in open_ones], target)
+        trials = {one.key: Trial(one.function, trace=offers[one.key][turn].trace) for one in open_ones}
+        found = verdicts(trials, target)
         for kernel in open_ones:
-            verdict, record = verdicts[kernel.key], offers[kernel.key][turn]
-            if verdict.module is None:
+            verdict, record = found[kernel.key], offers[kernel.key][turn]
+            if verdict.reason:
                 report.dropped.append(Dropped(kernel.names[0], kernel.key, verdict.reason))
                 continue
             offers[kernel.key] = []
@@ -99,9 +100,9 @@ def _replaced(module: Any, kernel: Kernel, verdict: Verdict) -> Any:
     made = tvm.IRModule(dict(module.functions), attrs=module.attrs)
     for name in kernel.names:
         where = module.get_global_var(name)
-        made.update_func(where, in_place_of(module[where], verdict.module))
+        made.update_func(where, in_place_of(module[where], verdict.after))
     return made
 
 
 def _applied(kernel: Kernel, database: Records, record: Record, verdict: Verdict) -> Applied:
-    return Applied(kernel.names[0], kernel.key, record.cost, database.workloads[kernel.key].untuned, verdict.error)
+    return Applied(kernel.names[0], kernel.key, record.cost, database.workloads[kernel.key].untuned, verdict.share)

@@ -36,6 +36,11 @@ class Kernel:
     shapes: str
     results: int = 1
 
+    @property
+    def function(self) -> Any:
+        """It alone, as a ``PrimFunc``."""
+        return self.module[_MAIN]
+
 
 def lowered(module: Any, target: Any) -> Any:
     """``module`` with its operators fused into kernels, in the layout that builds give them.
@@ -51,7 +56,7 @@ def lowered(module: Any, target: Any) -> Any:
 
 def by_rules(kernel: Kernel, target: Any) -> Any:
     """The kernel alone as a build without tuning makes it: what a schedule must be faster than."""
-    return alone_of(ruled(kernel.module[_MAIN], target))
+    return alone_of(ruled(kernel.function, target))
 
 
 def kernels_of(module: Any) -> tuple[list[Kernel], int]:
@@ -96,7 +101,7 @@ def alone_of(function: Any) -> Any:
 
 def in_place_of(function: Any, scheduled: Any) -> Any:
     """``scheduled``, made from ``function`` alone, with the attributes that the module around it asks for."""
-    made = scheduled[_MAIN].without_attr("global_symbol")
+    made = scheduled.without_attr("global_symbol")
     for name, value in (function.attrs or {}).items():
         if name not in _ESSENTIAL:
             made = made.with_attr(name, value)

@@ -40,7 +40,8 @@ def builder_of(build: Any = None, export: Any = None) -> Any:
     import cloudpickle
     from tvm.s_tir import meta_schedule as ms
 
-    from convert.targets.tvm_tuning import intrinsics, remote_build
+    from convert.targets.tvm_schedule import intrinsics
+    from convert.targets.tvm_tuning import remote_build
 
     for module in (intrinsics, remote_build):
         cloudpickle.register_pickle_by_value(module)  # the processes cannot import this project

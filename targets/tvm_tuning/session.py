@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from convert.records_tuning import Tuned
+from convert.targets.tvm_schedule.intrinsics import leave_out_foreign
 from convert.targets.tvm_tuning.budget import Budget
 from convert.targets.tvm_tuning.build import known_schedules
 from convert.targets.tvm_tuning.database import file_of, update
 from convert.targets.tvm_tuning.identity import for_search, identity_of
-from convert.targets.tvm_tuning.intrinsics import leave_out_foreign
 from convert.targets.tvm_tuning.kernels import kernels_of, lowered, set_of
 from convert.targets.tvm_tuning.loop import Tuner
 from convert.targets.tvm_tuning.measure import Measurer

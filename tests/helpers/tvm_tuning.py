@@ -59,12 +59,12 @@ def apply(model: str, file: str, child: str = "") -> Any:
     import tvm
     from tvm import relax
 
+    from convert.targets.tvm_schedule import proof
     from convert.targets.tvm_schedule.apply import scheduled
-    from convert.targets.tvm_tuning import check
     from convert.targets.tvm_tuning.build import Schedules
 
     if child:
-        check._CHILD = Path(child)
+        proof.CHILD = (child,)
     module, target = _module(model)
     schedules = Schedules.of(target, {"file": file})
     made, _ = scheduled(module, target, tuned=schedules)

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from tvm.script import tirx as T
 
-from convert.targets.tvm_schedule.proof import Pair
+from convert.targets.tvm_schedule.proof import Trial
 
 
-def kernels() -> dict[str, Pair]:
-    """Pairs that must be told from right ones: a race, a wrong index, a write beside the result, and two right ones."""
+def kernels() -> dict[str, Trial]:
+    """A race, wrong indices, writes beside the result, what crashes, what says nothing, and right ones between them."""
 
     @T.prim_func(s_tir=True)
     def total(x: T.Buffer((64, 65536), "float32"), y: T.Buffer((64,), "float32")) -> None:
@@ -50,11 +50,36 @@ def kernels() -> dict[str, Pair]:
             y[64 + i] = T.float32(1)
 
     @T.prim_func(s_tir=True)
+    def far(x: T.Buffer((64, 65536), "float32"), y: T.Buffer((64,), "float32")) -> None:
+        for i in range(64):
+            y[i + 4000000000000] = x[i, 0]
+
+    @T.prim_func(s_tir=True)
+    def large(x: T.Buffer((64, 65536), "float32"), y: T.Buffer((64,), "float32")) -> None:
+        for i, j, k in T.grid(64, 65536, 65536):
+            with T.sblock("large"):
+                vi, vj, vk = T.axis.remap("SRR", [i, j, k])
+                with T.init():
+                    y[vi] = T.float32(0)
+                y[vi] = y[vi] + x[vi, vk] * x[vi, vj]
+
+    @T.prim_func(s_tir=True)
+    def one_share(x: T.Buffer((64, 65536), "float32"), y: T.Buffer((64,), "float32")) -> None:
+        for _once in T.parallel(1):
+            for i, k in T.grid(64, 65536):
+                with T.sblock("total"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        y[vi] = T.float32(0)
+                    y[vi] = y[vi] + x[vi, vk]
+
+    @T.prim_func(s_tir=True)
     def constant(x: T.Buffer((64, 65536), "float32"), y: T.Buffer((64,), "float32")) -> None:
         for i in range(64):
             with T.sblock("constant"):
                 vi = T.axis.spatial(64, i)
                 y[vi] = T.min(x[vi, 0], T.float32(-1e9))
 
-    wrong = {"race": racing, "index": shifted, "beside": beside, "right": total}
-    return {name: Pair(total, after) for name, after in wrong.items()} | {"constant": Pair(constant, constant)}
+    after = {"race": racing, "crash": far, "index": shifted, "beside": beside, "right": total, "alone": one_share}
+    others = {"constant": Trial(constant, constant), "large": Trial(large, large)}
+    return {name: Trial(total, kernel) for name, kernel in after.items()} | others
