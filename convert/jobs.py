@@ -347,6 +347,8 @@ def _environment(python: WorkerPython, scratch: Path, threads: int | None) -> di
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONIOENCODING": "utf-8",
     }
+    # Since 1.29 onnxruntime sends names and hashes of models to its maker, and keeps a device id in the cache folder.
+    env.setdefault("ORT_DISABLE_TELEMETRY", "1")
     if threads is not None:
         for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TVM_NUM_THREADS"):
             env[name] = str(threads)

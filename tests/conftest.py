@@ -23,6 +23,8 @@ from convert.platforms import host_platform
 # CI has no such variable. Where it is set, an interpreter that lacks this project finds it all the same, and a test
 # that forgot to give it the source passes there and nowhere else.
 os.environ.pop("PYTHONPATH", None)
+# For tests that load onnxruntime themselves.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
