@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
-
-from rich.console import Console
 
 from convert.context import Context, ToolchainMissing
 from convert.errors import ConvertError, InputError
 from convert.inspect_records import Found, Inspection, Problem, RouteAnswer, TargetView
-from convert.jobs import Ended, Limits, Runner, WorkerPython
+from convert.jobs import Ended, WorkerPython
 from convert.logs import tail
 from convert.options import Options
-from convert.progress import Progress
+from convert.scratch import scratch_context
 from convert.serial import from_plain
 from convert.targets import TARGETS, load_target
 from convert.targets.base import Route, Target
@@ -34,18 +30,8 @@ def look(options: Options, quiet: bool) -> Inspection:
         InputError: it cannot be loaded, or what was said of its inputs does not fit it.
         ConvertError: the worker that looked at it failed.
     """
-    with tempfile.TemporaryDirectory(prefix="convert-inspect-") as folder:
-        place = Path(folder)
-        for name in ("work", "logs"):
-            (place / name).mkdir()
-        runner = Runner(place / "work" / "jobs", place / "logs", Limits(options.timeout, options.memory))
-        context = Context(options, place, runner)
-        try:
-            with Progress(Console(stderr=True), quiet=quiet) as progress:
-                return _look(context, lambda text: progress.say("inspect", text))
-        except BaseException:
-            runner.interrupt()
-            raise
+    with scratch_context(options, quiet, "inspect") as (context, say):
+        return _look(context, say)
 
 
 def _look(context: Context, say: Callable[[str], None]) -> Inspection:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import math
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -16,11 +14,10 @@ from rich.table import Table
 from convert.console import stdout
 from convert.context import Context
 from convert.errors import ConvertError, InputError, StageError
-from convert.jobs import Limits, Runner
 from convert.options import Options
 from convert.pipeline import make_golden
-from convert.progress import Progress
 from convert.records import Layer, Status
+from convert.scratch import scratch_context
 from convert.serial import to_plain
 from convert.steps.build import build_target
 from convert.steps.export import export_onnx
@@ -45,18 +42,8 @@ def look_for_layers(options: Options, quiet: bool) -> Ranking:
         InputError: the model or an option cannot be used.
         ConvertError: the float32 artifact was not proven, or the layers cannot be ranked.
     """
-    with tempfile.TemporaryDirectory(prefix="convert-sensitivity-") as folder:
-        place = Path(folder)
-        for name in ("work", "logs", "golden"):
-            (place / name).mkdir()
-        runner = Runner(place / "work" / "jobs", place / "logs", Limits(options.timeout, options.memory))
-        context = Context(options, place, runner)
-        try:
-            with Progress(Console(stderr=True), quiet=quiet) as progress:
-                return _rank(context, lambda text: progress.say("sensitivity", text))
-        except BaseException:
-            runner.interrupt()
-            raise
+    with scratch_context(options, quiet, "sensitivity") as (context, say):
+        return _rank(context, say)
 
 
 def _rank(context: Context, say: Callable[[str], None]) -> Ranking:

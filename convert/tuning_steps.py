@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from rich.console import Console
-
 from convert.context import Context, ToolchainMissing
 from convert.errors import ConvertError, InputError
-from convert.jobs import Limits, Runner
 from convert.options import Options
 from convert.pipeline import make_golden
-from convert.progress import Progress
 from convert.records_tuning import Tuned
+from convert.scratch import scratch_context
 from convert.serial import from_plain
 from convert.steps.export import export_onnx
 from convert.steps.job import Job
@@ -35,23 +31,13 @@ def tune_model(options: Options, quiet: bool) -> str:
         InputError: the model or an option cannot be used, or nothing of it can be tuned here.
         ConvertError: tuning failed.
     """
-    with tempfile.TemporaryDirectory(prefix="convert-tune-") as folder:
-        place = Path(folder)
-        for name in ("work", "logs", "golden"):
-            (place / name).mkdir()
-        runner = Runner(place / "work" / "jobs", place / "logs", Limits(options.timeout, options.memory))
-        context = Context(options, place, runner)
-        try:
-            with Progress(Console(stderr=True), quiet=quiet) as progress:
-                return _tune(context, lambda text: progress.say("tvm", text))
-        except ToolchainMissing as error:
-            raise InputError(str(error)) from error
-        except KeyboardInterrupt as error:
-            runner.interrupt()
-            raise _Interrupted(_KEPT) from error
-        except BaseException:
-            runner.interrupt()
-            raise
+    try:
+        with scratch_context(options, quiet, "tune") as (context, say):
+            return _tune(context, say)
+    except ToolchainMissing as error:
+        raise InputError(str(error)) from error
+    except KeyboardInterrupt as error:
+        raise _Interrupted(_KEPT) from error
 
 
 def _tune(context: Context, say: Callable[[str], None]) -> str:

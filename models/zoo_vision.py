@@ -13,15 +13,15 @@ def _images() -> tuple[Tensor, ...]:
 
 
 class Classifier(nn.Module):
-    """A body that gives ``[N, C, h, w]``, global pooling, a linear head. ``[N, 3, 32, 32]`` to ``[N, 10]``."""
+    """A body that gives ``[N, C, h, w]``, global pooling, a linear head."""
 
-    def __init__(self, body: nn.Module, channels: int) -> None:
+    def __init__(self, body: nn.Module, channels: int, classes: int = 10) -> None:
         super().__init__()
         self.body = body
-        self.head = nn.Linear(channels, 10)
+        self.head = nn.Linear(channels, classes)
 
     def forward(self, image: Tensor) -> Tensor:
-        """Give logits ``[N, 10]``."""
+        """``[N, 3, H, W]`` to logits ``[N, classes]``."""
         y: Tensor = self.head(self.body(image).mean(dim=(2, 3)))
         return y
 

@@ -67,6 +67,7 @@ def main() -> None:
     parser.add_argument("--tune", default="10m", help="as for convert; 0 for no tuning")
     parser.add_argument("--pipeline", action="store_true", help="the pipeline alone")
     asked = parser.parse_args()
+    bench_page.put("machine", f"Made on {bench_page.machine()}.")
     if not asked.pipeline:
         for net in asked.net or bench_nets.NETS:
             print(net, flush=True)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from convert.models.zoo_vision import Classifier
+
 #: Name in the tables -> factory in this file and the input.
 NETS = {
     "MobileNetV2-224": ("mobilenet_v2", "x=float32[1,3,224,224]"),
@@ -29,7 +31,7 @@ def mobilenet_v2() -> nn.Module:
         for index in range(count):
             layers.append(Inverted(inputs, outputs, wider, 3, stride if index == 0 else 1))
             inputs = outputs
-    return _settled(Classifier(nn.Sequential(*layers, _conv(inputs, 1280, 1)), 1280))
+    return _settled(Classifier(nn.Sequential(*layers, _conv(inputs, 1280, 1)), 1280, classes=1000))
 
 
 def efficientnet_lite0() -> nn.Module:
@@ -50,7 +52,7 @@ def efficientnet_lite0() -> nn.Module:
         for index in range(count):
             layers.append(Inverted(inputs, outputs, wider, size, stride if index == 0 else 1))
             inputs = outputs
-    return _settled(Classifier(nn.Sequential(*layers, _conv(inputs, 1280, 1)), 1280))
+    return _settled(Classifier(nn.Sequential(*layers, _conv(inputs, 1280, 1)), 1280, classes=1000))
 
 
 def resnet18() -> nn.Module:
@@ -61,7 +63,7 @@ def resnet18() -> nn.Module:
     for outputs, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
         layers += [Basic(inputs, outputs, stride), Basic(outputs, outputs, 1)]
         inputs = outputs
-    return _settled(Classifier(nn.Sequential(*layers), 512))
+    return _settled(Classifier(nn.Sequential(*layers), 512, classes=1000))
 
 
 def transformer() -> nn.Module:
@@ -89,20 +91,6 @@ class Recurrent(nn.Module):
         """``[N, T, 128]`` to ``[N, 10]``."""
         states, _ = self.lstm(x)
         y: Tensor = self.head(states[:, -1])
-        return y
-
-
-class Classifier(nn.Module):
-    """A body that gives ``[N, C, h, w]``, global pooling, 1000 classes."""
-
-    def __init__(self, body: nn.Module, channels: int) -> None:
-        super().__init__()
-        self.body = body
-        self.head = nn.Linear(channels, 1000)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """``[N, 3, 224, 224]`` to ``[N, 1000]``."""
-        y: Tensor = self.head(self.body(x).mean(dim=(2, 3)))
         return y
 
 

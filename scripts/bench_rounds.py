@@ -53,7 +53,7 @@ class Contender:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            env=os.environ | {"OMP_NUM_THREADS": str(threads)},
+            env=os.environ | {"OMP_NUM_THREADS": str(threads), "ORT_DISABLE_TELEMETRY": "1"},
         )
         answer = self._answer()
         self.ready, self.first = answer["ready"], answer["first"]

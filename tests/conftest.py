@@ -13,10 +13,12 @@ import pytest
 # Where ``helpers`` lies: pytest's import mode puts no folder on the path.
 sys.path.insert(0, str(Path(__file__).parent))
 
-from helpers import command, full_run, places, platform_run
+from helpers import command, full_run, places, platform_run, sshd
+from helpers.arm64_device import write_board
 from helpers.background import Background, job_of, uses_background
 from helpers.jobs import make_runner
 
+from convert.emulation import find_emulation
 from convert.jobs import Limits, Runner
 from convert.platforms import host_platform
 
@@ -56,6 +58,17 @@ def small_onnx(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def digits_run(tmp_path_factory: pytest.TempPathFactory) -> full_run.FullRun:
     """The digits classifier to all targets and precisions; takes the better part of a minute."""
     return full_run.make(tmp_path_factory.mktemp("digits"))
+
+
+@pytest.fixture
+def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sshd.Sshd]:
+    """An arm64 machine, as far as can be seen over ssh."""
+    emulation = find_emulation()
+    if emulation is None:
+        pytest.skip("the toolchain arm64-emulation is not installed")
+    forced = write_board(tmp_path_factory.mktemp("board"), emulation, "cortex-a72")
+    with sshd.serving(tmp_path_factory.mktemp("server"), {}, forced) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

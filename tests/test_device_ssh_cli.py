@@ -11,12 +11,10 @@ from typing import Any
 import pytest
 from helpers import sshd
 from helpers.arm64 import write_program
-from helpers.arm64_device import write_board
 from helpers.command import Variables, listing, python_of, run
 from helpers.places import assert_clean
 from helpers.processes import wait_until
 
-from convert.emulation import find_emulation
 from convert.platforms import host_platform
 
 pytestmark = [pytest.mark.toolkit, sshd.needed]
@@ -27,17 +25,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sshd.Sshd]:
     # What the files of the user's shell put on the PATH comes before what the server sets.
     text = f'#!/bin/sh\nPATH={shlex.quote(str(python_of("core").parent))}:$PATH exec sh -c "$SSH_ORIGINAL_COMMAND"\n'
     forced = write_program(tmp_path_factory.mktemp("host"), "forced", text)
-    with sshd.serving(tmp_path_factory.mktemp("server"), {}, forced) as found:
-        yield found
-
-
-@pytest.fixture
-def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sshd.Sshd]:
-    """An arm64 machine, as far as can be seen over ssh."""
-    emulation = find_emulation()
-    if emulation is None:
-        pytest.skip("the toolchain arm64-emulation is not installed")
-    forced = write_board(tmp_path_factory.mktemp("board"), emulation, "cortex-a72")
     with sshd.serving(tmp_path_factory.mktemp("server"), {}, forced) as found:
         yield found
 

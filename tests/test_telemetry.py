@@ -53,8 +53,8 @@ def test_a_device_keeps_none(home: Path, small_onnx: Path, tmp_path: Path) -> No
     artifact = Artifact("onnx", "float32", "export", (small_onnx.name,), ())
     write_json(tmp_path / "artifact.json", artifact)
     package = command.ROOT / "convert"
-    words = [package, "onnx", tmp_path / "artifact.json", small_onnx.parent, "1"]
-    serve = [sys.executable, package / "remote" / "serve.py", *words]
+    words: list[str | Path] = [package, "onnx", tmp_path / "artifact.json", small_onnx.parent, "1"]
+    serve: list[str | Path] = [sys.executable, package / "remote" / "serve.py", *words]
     done = subprocess.run(serve, cwd=home, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     assert done.returncode == 0, done.stdout
     assert done.stdout.startswith(b"H")

@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers import graphs, sshd
-from helpers.arm64_device import write_board
 from helpers.command import Variables, listing, run
 from helpers.processes import wait_until
 
-from convert.emulation import find_emulation
 from convert.targets.tvm_tuning import database
 from convert.toolchain_env import cache_root
 
 onnx = pytest.importorskip("onnx")
 
 pytestmark = [pytest.mark.toolkit, pytest.mark.slow, sshd.needed]
-
-
-@pytest.fixture
-def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sshd.Sshd]:
-    """An arm64 machine, as far as can be seen over ssh."""
-    emulation = find_emulation()
-    if emulation is None:
-        pytest.skip("the toolchain arm64-emulation is not installed")
-    forced = write_board(tmp_path_factory.mktemp("board"), emulation, "cortex-a72")
-    with sshd.serving(tmp_path_factory.mktemp("server"), {}, forced) as found:
-        yield found
 
 
 def test_a_board_is_tuned_for_and_keeps_nothing(board: sshd.Sshd, tmp_path: Path) -> None:
