@@ -21,6 +21,8 @@ from convert.targets.tvm_tuning.records import Records
 HERE = Path(__file__).resolve().parent
 SHIPPED = HERE.parent / "targets" / "tvm_tuning" / "shipped"
 KEPT = 2
+#: What is less than this faster may be chance, and has to be compiled and compared in every build.
+WORTH = 0.95
 
 
 def tune(factory: str, spec: str, budget: str) -> None:
@@ -33,7 +35,9 @@ def best_of(records: Records) -> Records:
     """What is worth shipping."""
     best = Records(records.identity)
     for key, workload in records.workloads.items():
-        faster = [one for one in workload.records if workload.untuned is not None and one.cost < workload.untuned]
+        faster = [
+            one for one in workload.records if workload.untuned is not None and one.cost < WORTH * workload.untuned
+        ]
         if faster:
             workload.records = faster[:KEPT]
             best.workloads[key] = workload
