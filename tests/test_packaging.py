@@ -96,7 +96,7 @@ def test_the_wheel_holds_all_modules_and_data_and_nothing_else(wheel: Path) -> N
     assert {name.split("/")[0] for name in names} == {"convert", info}
     wanted = source_files("*.py") | source_files("*.txt") | source_files("py.typed")
     wanted |= source_files("*.pt") | source_files("*.pt2") | source_files("*.npz")
-    wanted |= source_files("*.c")
+    wanted |= source_files("*.c") | source_files("*.json")
     assert {name for name in names if not name.startswith(info)} == wanted
     assert {"convert/py.typed", "convert/constraints/tvm.txt", "convert/models/digits/digits.pt2"} <= wanted
 

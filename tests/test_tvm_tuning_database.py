@@ -16,7 +16,7 @@ from helpers import command
 from convert import tuning_files
 from convert.errors import InputError
 from convert.targets.tvm_tuning import database
-from convert.targets.tvm_tuning.build import add_settings, known_schedules
+from convert.targets.tvm_tuning.build import SHIPPED, add_settings, known_schedules
 from convert.targets.tvm_tuning.records import (
     MOST_RECORDS,
     Identity,
@@ -305,3 +305,19 @@ def test_the_list_by_the_command_line(kept: Path, tmp_path: Path) -> None:
     assert lines[2].endswith("no: it is not JSON, or was cut off")
     done = command.run("tuning", "list", cwd=tmp_path, variables={"CONVERT_CACHE": tmp_path / "empty"})
     assert "nothing has been tuned yet" in done.stdout
+
+
+def test_what_comes_with_the_package_is_for_the_tvm_of_the_toolchain_and_clearly_faster() -> None:
+    files = database.files_in(SHIPPED)
+    assert files
+    pins = (command.ROOT / "convert/constraints/tvm.txt").read_text(encoding="utf-8").splitlines()
+    for file in files:
+        found = database.read(file)
+        assert f"apache-tvm=={found.identity.tvm}" in pins, f"{file.name} serves no more: make tvm-database"
+        assert file == database.file_of(SHIPPED, found.identity)
+        assert found.skipped == 0
+        assert found.count >= len(found.workloads) > 0
+        for workload in found.workloads.values():
+            assert workload.untuned is not None
+            assert all(record.cost < 0.95 * workload.untuned for record in workload.records)
+        assert file.stat().st_size < 2**22

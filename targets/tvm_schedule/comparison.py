@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,38 +28,62 @@ SHIPPED_CODE, PLAIN_CODE = 3, 1
 MOST_STEPS = 5e10
 
 
-def compared(before: Any, after: Any) -> tuple[str, float | None]:
-    """Why ``after`` cannot be used in place of ``before``, empty where it can; both are a ``PrimFunc``.
+@dataclass(frozen=True)
+class Pair:
+    """A kernel before and after its schedule, each a ``PrimFunc``."""
 
-    Returns:
-        The reason, and the largest error as a share of what another order of sums explains.
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True)
+class Runnable:
+    """The same as functions of this machine."""
+
+    before: Callable[..., Any]
+    after: Callable[..., Any]
+
+
+def runnable(pairs: Mapping[str, Pair]) -> dict[str, Runnable]:
+    """All of them in two modules: TVM takes as long for a module of one kernel as for many."""
+    before = _built({name: pair.before for name, pair in pairs.items()}, PLAIN_CODE)
+    after = _built({name: pair.after for name, pair in pairs.items()}, SHIPPED_CODE)
+    return {name: Runnable(before[name], after[name]) for name in pairs}
+
+
+def compared(pair: Pair, built: Runnable) -> tuple[str, float | None]:
+    """Why a schedule cannot be used, empty where it can; and its largest error.
+
+    The error is a share of what another order of sums explains; None where that says nothing.
 
     Raises:
         ValueError: the kernel cannot be run alone, or takes too long for a comparison.
     """
-    why = shared_writes(after)
+    why = shared_writes(pair.after)
     if why:
         return why, None
-    given = list(samples(before))
+    given = list(samples(pair.before))
     steps = max(sample.steps for sample in given)
     if steps > MOST_STEPS:
         raise ValueError(f"it is too large to be compared: {steps:.1e} steps, at most {MOST_STEPS:.0e}")
-    first, second = _built(before, PLAIN_CODE), _built(after, SHIPPED_CODE)
     worst = 0.0
     with _threads() as elsewhere:
         for sample in given:
-            why, share = _difference(sample, first, second, elsewhere)
+            why, share = _difference(sample, built.before, built.after, elsewhere)
             worst = max(worst, share)
             if why:
                 break
     return why, worst if math.isfinite(worst) else None
 
 
-def _built(kernel: Any, level: int) -> Callable[..., Any]:
+def _built(kernels: Mapping[str, Any], level: int) -> dict[str, Callable[..., Any]]:
     import tvm
 
-    built: Callable[..., Any] = tvm.tirx.build(kernel.with_attr("global_symbol", "main"), target=_host(level))["main"]
-    return built
+    # Names of kernels need not be names of C.
+    symbols = {name: f"kernel{place}" for place, name in enumerate(kernels)}
+    functions = {symbols[name]: kernel.with_attr("global_symbol", symbols[name]) for name, kernel in kernels.items()}
+    built = tvm.tirx.build(tvm.IRModule(functions), target=_host(level))
+    return {name: built[symbol] for name, symbol in symbols.items()}
 
 
 def _host(level: int) -> Any:

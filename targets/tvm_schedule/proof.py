@@ -53,12 +53,17 @@ class Verdict:
 def verdicts(trials: Mapping[str, Trial], target: Any) -> dict[str, Verdict]:
     """The verdict on each, by the same names: run on this machine, whatever the ``target`` of the schedules is."""
     found: dict[str, Verdict] = {}
-    left = list(trials)
+    left, together = list(trials), True
     with tempfile.TemporaryDirectory() as folder:
         jobs = Path(folder) / "jobs.json"
         while left:
-            jobs.write_text(json.dumps(_jobs(trials, left, target)), encoding="utf-8")
-            found |= dict(_answers(jobs))
+            asked = _jobs(trials, left, target) | {"together": together}
+            jobs.write_text(json.dumps(asked), encoding="utf-8")
+            answers = dict(_answers(jobs))
+            found |= answers
+            if not answers and together:  # it may have ended while it built all of them
+                together = False
+                continue
             rest = [name for name in left if name not in found]
             if rest:  # they come in order: the process ended on the first of them
                 found[rest[0]] = Verdict("the process that ran it ended, or took too long")

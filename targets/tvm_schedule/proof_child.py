@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from convert.targets.tvm_schedule.comparison import compared
+from convert.targets.tvm_schedule.comparison import Pair, Runnable, compared, runnable
 from convert.targets.tvm_schedule.intrinsics import leave_out_foreign
 from convert.targets.tvm_schedule.report import first_line
 
@@ -16,24 +16,48 @@ def main(file: str) -> None:
     """Look at every kernel in ``file``, in order."""
     leave_out_foreign()
     jobs = json.loads(Path(file).read_text(encoding="utf-8"))
+    pairs: dict[str, Pair | Exception] = {job["name"]: _pair(job, jobs["target"]) for job in jobs["kernels"]}
+    built = _together(pairs) if jobs["together"] else {}
     for job in jobs["kernels"]:
         said = {"name": job["name"], "reason": "", "share": None, "after": ""}
         try:
-            said |= _answer(job, jobs["target"])
+            said |= _answer(job, pairs[job["name"]], built)
         except Exception as error:  # whatever a toolkit raises is the end of this kernel only
             said["reason"] = first_line(error)
         sys.stdout.write(json.dumps(said) + "\n")
         sys.stdout.flush()
 
 
-def _answer(job: dict[str, Any], target: str) -> dict[str, Any]:
+def _pair(job: dict[str, Any], target: str) -> Pair | Exception:
+    """The kernel with and without its schedule; where that cannot be had, why."""
     import tvm
 
-    before = tvm.ir.load_json(job["before"])
-    after = tvm.ir.load_json(job["after"]) if job["after"] else _traced(before, job["trace"], tvm.ir.load_json(target))
-    reason, share = compared(before, after)
+    try:
+        before = tvm.ir.load_json(job["before"])
+        if job["after"]:
+            return Pair(before, tvm.ir.load_json(job["after"]))
+        return Pair(before, _traced(before, job["trace"], tvm.ir.load_json(target)))
+    except Exception as error:
+        return error
+
+
+def _together(pairs: dict[str, Pair | Exception]) -> dict[str, Runnable]:
+    """All that can be built at once; nothing where one of them cannot, which is then found by building each alone."""
+    try:
+        return runnable({name: pair for name, pair in pairs.items() if isinstance(pair, Pair)})
+    except Exception:
+        return {}
+
+
+def _answer(job: dict[str, Any], pair: Pair | Exception, built: dict[str, Runnable]) -> dict[str, Any]:
+    import tvm
+
+    if isinstance(pair, Exception):
+        raise pair
+    name = job["name"]
+    reason, share = compared(pair, built.get(name) or runnable({name: pair})[name])
     keep = not reason and not job["after"]
-    return {"reason": reason, "share": share, "after": str(tvm.ir.save_json(after)) if keep else ""}
+    return {"reason": reason, "share": share, "after": str(tvm.ir.save_json(pair.after)) if keep else ""}
 
 
 def _traced(before: Any, trace: Any, target: Any) -> Any:
