@@ -24,6 +24,8 @@ CHILD = (str(Path(convert.__file__).with_name("_bootstrap.py")),)
 MODULE = "convert.targets.tvm_schedule.proof_child"
 #: For one kernel; those that are small enough to be compared take much less.
 SECONDS = 600.0
+#: One thread, where no more are asked for; threads that wait do not spin, since there may be more of them than cores.
+_THREADS = {"TVM_NUM_THREADS": "1", "TVM_THREAD_POOL_SPIN_COUNT": "0"}
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,8 @@ def _answers(jobs: Path) -> Iterator[tuple[str, Verdict]]:
     import tvm
 
     words = [sys.executable, "-P", "-u", *CHILD, str(jobs), MODULE]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=dict(os.environ))
+    env = dict(os.environ) | _THREADS
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=env)
     try:
         for line in _lines(process):
             said = json.loads(line)
