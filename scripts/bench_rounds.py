@@ -98,8 +98,8 @@ class Contender:
 def timed(contenders: list[Contender], feeds: Path, threads: int) -> list[Contender]:
     """Run all of them in turns; gives those that came up, the first of which is the reference.
 
-    Each sitting brings all of them up anew, in another order: where its memory happens to lie makes the same file up to a
-    quarter slower, for as long as the process lives.
+    Each sitting brings all of them up anew, in another order: where its memory happens to lie makes the same file up
+    to a quarter slower, for as long as the process lives.
 
     Raises:
         Lost: the reference itself did not come up.
