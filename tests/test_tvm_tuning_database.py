@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from helpers import command
 from convert import tuning_files
 from convert.errors import InputError
 from convert.targets.tvm_tuning import database
-from convert.targets.tvm_tuning.build import SHIPPED, add_settings, known_schedules
+from convert.targets.tvm_tuning.build import SHIPPED, Schedules, add_settings, known_schedules
 from convert.targets.tvm_tuning.records import (
     MOST_RECORDS,
     Identity,
@@ -321,3 +322,12 @@ def test_what_comes_with_the_package_is_for_the_tvm_of_the_toolchain_and_clearly
             assert workload.untuned is not None
             assert all(record.cost < 0.95 * workload.untuned for record in workload.records)
         assert file.stat().st_size < 2**22
+
+
+def test_builds_use_what_comes_with_the_package_unless_told_not_to(tmp_path: Path) -> None:
+    for file in database.files_in(SHIPPED):
+        found = database.read(file)
+        known, foreign = known_schedules(found.identity, {"folder": str(tmp_path)})
+        assert (known.workloads.keys(), foreign) == (found.workloads.keys(), 0)
+        assert known_schedules(PI, {"folder": str(tmp_path)})[0].count == 0
+    assert Schedules.of(SimpleNamespace(), {}) is None  # --tuning-db none

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from tvm import s_tir
 from tvm.script import tirx as T
 
 from convert.targets.tvm_schedule.proof import Trial
@@ -64,22 +65,21 @@ def kernels() -> dict[str, Trial]:
                 y[vi] = y[vi] + x[vi, vk] * x[vi, vj]
 
     @T.prim_func(s_tir=True)
-    def one_share(x: T.Buffer((64, 65536), "float32"), y: T.Buffer((64,), "float32")) -> None:
-        for _once in T.parallel(1):
-            for i, k in T.grid(64, 65536):
-                with T.sblock("total"):
-                    vi, vk = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        y[vi] = T.float32(0)
-                    y[vi] = y[vi] + x[vi, vk]
-
-    @T.prim_func(s_tir=True)
     def constant(x: T.Buffer((64, 65536), "float32"), y: T.Buffer((64,), "float32")) -> None:
         for i in range(64):
             with T.sblock("constant"):
                 vi = T.axis.spatial(64, i)
                 y[vi] = T.min(x[vi, 0], T.float32(-1e9))
 
-    after = {"race": racing, "crash": far, "index": shifted, "beside": beside, "right": total, "alone": one_share}
+    one_share = s_tir.Schedule(total)
+    one_share.parallel(one_share.add_unit_loop(one_share.get_loops(one_share.get_sblock("total"))[0]))
+    after = {
+        "race": racing,
+        "crash": far,
+        "index": shifted,
+        "beside": beside,
+        "right": total,
+        "alone": one_share.mod["main"],
+    }
     others = {"constant": Trial(constant, constant), "large": Trial(large, large)}
     return {name: Trial(total, kernel) for name, kernel in after.items()} | others
